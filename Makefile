@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Builds weft: BPF objects, library, tool, examples, tests and benches. `make help` lists targets.
+
+VERSION := 0.1.0
+SOMAJOR := 0
+O       ?= build
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CLANG   ?= clang
+CFLAGS  ?= -O2 -g
+SEEDS   ?= 20000
+
+Q    := $(if $(V),,@)
+say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all tests install demo check check-fast check-vm sim bench coverage fuzz clang16 \
+	lint format clean help
+
+all:
+
+# ---- what is there to build (the tree decides) -------------------------------------------------
+objs     = $(patsubst %,$(O)/obj/$(1)%.o,$(basename $(wildcard $(2))))
+progs    = $(patsubst $(1)/%.c,$(O)/$(2)/%,$(filter-out $(3),$(wildcard $(1)/*.c)))
+
+BPF_OBJ    := $(if $(wildcard bpf/weft.bpf.c),$(O)/weft.bpf.o)
+SKEL       := $(if $(BPF_OBJ),$(O)/weft.skel.h)
+REAPER     := $(if $(wildcard user/reaper/*.c),$(O)/weft-reaper)
+REAPER_O   := $(if $(REAPER),$(O)/reaper_blob.o)
+LIB_OBJS   := $(call objs,,user/*.c) $(REAPER_O)
+LIBA       := $(if $(wildcard user/*.c),$(O)/libweft.a)
+LIBSO      := $(if $(wildcard user/*.c),$(O)/libweft.so)
+TOOL       := $(if $(wildcard tools/weft/*.c),$(O)/weft)
+DEMO       := $(if $(wildcard tools/demo/demo.c),$(O)/weft-demo)
+EXAMPLES   := $(call progs,examples,examples)
+BENCHES    := $(call progs,tools/bench,bench)
+WIRE_C     := $(filter-out %.bpf.c,$(wildcard tests/net/wire*.c))
+WIRELAB    := $(if $(wildcard tests/net/wirelab.bpf.c),$(O)/wirelab.bpf.o) \
+	$(if $(WIRE_C),$(O)/wirelab)
+NET_PROGS  := $(call progs,tests/net,tests/net,%.bpf.c $(WIRE_C))
+UNIT_PROGS := $(call progs,tests/unit,tests/unit)
+FUZZERS    := $(call progs,tests/fuzz,tests/fuzz)
+SIM        := $(if $(wildcard tests/sim/*.c),$(O)/tests/sim/weft-sim)
+SIM_SAN    := $(addsuffix -san,$(SIM))
+SIM_COV    := $(addsuffix -cov,$(SIM))
+BPF_TEST   := $(if $(wildcard tests/bpf/*.c),$(O)/tests/bpf/weft-bpf-test)
+
+# ---- probes: once, and not for targets that install what is missing ----------------------------
+NO_PROBE := demo check check-fast bench lint format clean help
+ifneq ($(filter-out $(NO_PROBE),$(or $(MAKECMDGOALS),all)),)
+include $(O)/config.mk
+endif
+
+$(O)/config.mk: mk/probe.sh tools/packages.sh
+	@mkdir -p $(@D)
+	@CC=$(CC) mk/probe.sh build $@
+
+$(O)/tests.probed: mk/probe.sh tools/packages.sh
+	@mkdir -p $(@D)
+	@CC=$(CC) mk/probe.sh tests && touch $@
+
+# ---- flags -------------------------------------------------------------------------------------
+# _GNU_SOURCE is defined empty so that a source which defines it as well does not clash.
+WARN      := -Wall -Wextra $(if $(filter-out 0,$(WERROR)),-Werror)
+DEPS       = -MMD -MP -MF $(@:=.d) -MT $@
+INCS      := -Iinclude -Iuser -I$(O)
+DEFS      := -D_GNU_SOURCE= -DWEFT_VERSION='"$(VERSION)"'
+LANG_FLAGS = -std=gnu11 $(CFLAGS) $(WARN) $(DEFS) $(INCS)
+# snprintf that cuts is checked by its result where it matters; gcc alone has this warning.
+C_FLAGS    = $(LANG_FLAGS) -Wno-format-truncation
+# Programs take a context that some do not read.
+BPF_FLAGS  = -O2 -g -target bpf -mcpu=v3 $(WARN) -Wno-unused-parameter -Iinclude -Ibpf -I$(BPF_SYSINC)
+SAN_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+UB_FLAGS  := -O2 -g -fsanitize=undefined -fno-sanitize-recover=all
+COV_FLAGS := -O0 -g --coverage -fkeep-inline-functions
+LIBS      := -Wl,--as-needed -lxdp -lbpf -lmnl -lpthread -lm
+TOOL_LIBS := $(LIBS) -ljson-c
+# A make of our own uses every core unless the caller chose a number of jobs.
+SUBMAKE    = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+link       = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
+
+all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(DEMO) $(EXAMPLES) $(WIRELAB)
+tests: all $(UNIT_PROGS) $(SIM) $(SIM_SAN) $(BPF_TEST) $(NET_PROGS)
+
+# ---- objects -----------------------------------------------------------------------------------
+# $(call compile,OUTPUT PREFIX,SOURCE FOLDER,FLAGS,ORDER-ONLY PREREQUISITES)
+define compile
+$(O)/obj/$(1)$(2)/%.o: $(2)/%.c | $(4)
+	$$(call say,CC,$$@)
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(C_FLAGS) $(3) $$(DEPS) -c -o $$@ $$<
+endef
+$(eval $(call compile,,user,-fPIC,$(SKEL)))
+$(eval $(call compile,,tools,,$(SKEL)))
+$(eval $(call compile,,examples,,))
+$(eval $(call compile,,tests,-Itests,$(SKEL) $(O)/tests.probed))
+$(eval $(call compile,san/,tests,-Itests $(SAN_FLAGS),$(SKEL) $(O)/tests.probed))
+$(eval $(call compile,ub/,tests,-Itests $(UB_FLAGS),))
+$(eval $(call compile,cov/,tests,-Itests $(COV_FLAGS),))
+# The wire laboratory serves the demo too, and needs no test library.
+$(WIRE_C:%.c=$(O)/obj/%.o): $(O)/obj/%.o: %.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(C_FLAGS) -Itests $(DEPS) -c -o $@ $<
+
+# ---- BPF ---------------------------------------------------------------------------------------
+bpf_cc = $(Q)mkdir -p $(@D) && $(1) $(BPF_FLAGS) $(DEPS) -c -o $@ $<
+$(O)/weft.bpf.o: bpf/weft.bpf.c
+	$(call say,BPF,$@)
+	$(call bpf_cc,$(CLANG))
+	$(if $(LLVM_STRIP),$(Q)$(LLVM_STRIP) -g $@)
+
+$(O)/weft.clang16.bpf.o: bpf/weft.bpf.c
+	$(call say,BPF,$@)
+	$(call bpf_cc,clang-16)
+
+$(O)/%.bpf.o: tests/net/%.bpf.c
+	$(call say,BPF,$@)
+	$(call bpf_cc,$(CLANG))
+	$(if $(LLVM_STRIP),$(Q)$(LLVM_STRIP) -g $@)
+
+# struct weft_bpf, weft_bpf__open() and so on; likewise wirelab_bpf.
+$(O)/%.skel.h: $(O)/%.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
+
+clang16: $(if $(BPF_OBJ),$(O)/weft.clang16.bpf.o)
+
+# ---- library -----------------------------------------------------------------------------------
+$(O)/weft-reaper: $(call objs,,user/reaper/*.c)
+	$(call say,LD,$@)
+	$(link) -s $(LIBS)
+
+# Symbols weft_reaper_blob .. weft_reaper_blob_end hold the helper's executable.
+$(O)/reaper_blob.o: user/reaper_blob.S $(O)/weft-reaper
+	$(call say,AS,$@)
+	$(Q)$(CC) -DWEFT_REAPER_FILE='"$(O)/weft-reaper"' -c -o $@ $<
+
+$(O)/libweft.a: $(LIB_OBJS)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+$(O)/libweft.so: $(LIB_OBJS) user/libweft.map
+	$(call say,LD,$@)
+	$(link) -shared -Wl,-soname,libweft.so.$(SOMAJOR) -Wl,--no-undefined \
+		-Wl,--version-script=user/libweft.map $(LIBS)
+	$(Q)ln -sf libweft.so $(O)/libweft.so.$(SOMAJOR)
+
+# ---- programs ----------------------------------------------------------------------------------
+$(O)/weft: $(call objs,,tools/weft/*.c) $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/weft-demo: $(O)/obj/tools/demo/demo.o $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/wirelab: $(WIRE_C:%.c=$(O)/obj/%.o)
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/examples/%: $(O)/obj/examples/%.o $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/bench/%: $(O)/obj/tools/bench/%.o
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/tests/net/%: $(O)/obj/tests/net/%.o $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/tests/unit/%: $(O)/obj/san/tests/unit/%.o
+	$(call say,LD,$@)
+	$(link) $(SAN_FLAGS) -lcmocka -lm
+
+$(O)/tests/sim/weft-sim: $(call objs,,tests/sim/*.c)
+	$(call say,LD,$@)
+	$(link) -lm
+
+$(O)/tests/sim/weft-sim-san: $(call objs,ub/,tests/sim/*.c)
+	$(call say,LD,$@)
+	$(link) $(UB_FLAGS) -lm
+
+$(O)/tests/sim/weft-sim-cov: $(call objs,cov/,tests/sim/*.c)
+	$(call say,LD,$@)
+	$(link) $(COV_FLAGS) -lm
+
+$(O)/tests/bpf/weft-bpf-test: $(call objs,,tests/bpf/*.c) $(LIBA)
+	$(call say,LD,$@)
+	$(link) -lcmocka $(TOOL_LIBS)
+
+$(O)/tests/fuzz/%: tests/fuzz/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(LANG_FLAGS) -Itests -fsanitize=fuzzer,address,undefined \
+		$(DEPS) -o $@ $<
+
+# ---- jobs --------------------------------------------------------------------------------------
+demo:
+	@tools/install-deps.sh demo
+	@$(SUBMAKE) all
+	@O=$(O) tools/demo/demo.sh $(if $(FILE),"$(FILE)")
+
+check:
+	@tools/install-deps.sh check
+	@$(SUBMAKE) tests clang16
+	@O=$(O) tools/check.sh
+
+check-fast:
+	@tools/install-deps.sh check
+	@$(SUBMAKE) tests
+	@O=$(O) tools/check.sh --fast
+
+check-vm: tests
+	@O=$(O) vm/run.sh
+
+sim: $(SIM)
+	@$(SIM) --seeds $(SEEDS)
+
+coverage: $(SIM_COV)
+	@O=$(O) tools/coverage.sh
+
+fuzz: $(FUZZERS)
+
+bench:
+	@tools/install-deps.sh bench
+	@$(SUBMAKE) all bench-programs
+	@O=$(O) tools/bench/bench.sh $(ONLY)
+
+.PHONY: bench-programs
+bench-programs: $(BENCHES)
+
+lint:
+	@tools/lint.sh
+
+format:
+	@tools/lint.sh --fix
+
+# ---- install -----------------------------------------------------------------------------------
+INST = install -D -m
+install: all
+	$(INST) 755 $(O)/weft $(DESTDIR)$(PREFIX)/bin/weft
+	$(INST) 644 $(O)/libweft.a $(DESTDIR)$(LIBDIR)/libweft.a
+	$(INST) 755 $(O)/libweft.so $(DESTDIR)$(LIBDIR)/libweft.so.$(VERSION)
+	ln -sf libweft.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libweft.so.$(SOMAJOR)
+	ln -sf libweft.so.$(SOMAJOR) $(DESTDIR)$(LIBDIR)/libweft.so
+	$(INST) 644 include/weft/weft.h $(DESTDIR)$(PREFIX)/include/weft/weft.h
+	$(INST) 644 $(O)/weft.bpf.o $(DESTDIR)$(LIBDIR)/weft/weft.bpf.o
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(PREFIX)/include|' -e 's|@VERSION@|$(VERSION)|' \
+		user/libweft.pc.in >$(O)/libweft.pc
+	$(INST) 644 $(O)/libweft.pc $(DESTDIR)$(LIBDIR)/pkgconfig/libweft.pc
+
+clean:
+	rm -rf $(O)
+
+help:
+	@echo 'make                 build everything but the tests (no root needed)'
+	@echo 'make demo [FILE=F]   install what is needed, build, move F into another host memory'
+	@echo 'make check           install, build, run every test'
+	@echo 'make check-fast      the tests that fit into a minute'
+	@echo 'make check-vm        the tests that need another kernel (QEMU)'
+	@echo 'make sim [SEEDS=N]   the simulator over N seeds'
+	@echo 'make coverage        line coverage of the protocol core under the simulator'
+	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
+	@echo 'make fuzz            build the fuzzers into $(O)/tests/fuzz'
+	@echo 'make lint | format   style checks | apply clang-format'
+	@echo 'make install         into $$(DESTDIR)$$(PREFIX), PREFIX=$(PREFIX)'
+	@echo 'make clean           remove $(O)'
+	@echo
+	@echo 'O=DIR build folder (build)  V=1 show commands  WERROR=1 warnings are errors'
+	@echo 'CC, CLANG, CFLAGS, LDFLAGS as usual'
+
+-include $(shell find $(O) -name '*.d' -not -path '$(O)/vm/*' 2>/dev/null)

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Doorbells: start tokens, in the doorbell's own frame or by replication; fill the clones. */
+#ifndef WEFT_DOORBELL_BPF_H
+#define WEFT_DOORBELL_BPF_H
+
+#include "tx.bpf.h"
+
+/* Read a doorbell or template. 0: it is one. */
+static __always_inline int db_parse(struct xdp_md *ctx, struct weft_db *db)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct weft_db *d = data + ETH_HLEN;
+
+	if ((void *)(d + 1) > end || eth->h_proto != bpf_htons(WEFT_DB_ETHERTYPE) ||
+	    d->magic != WEFT_DB_MAGIC)
+		return -1;
+	*db = *d;
+	return 0;
+}
+
+/* The control entry of a QP that may send, or NULL. */
+static __always_inline struct weft_qpctl *sender(__u32 qpn)
+{
+	__u32 slot = WEFT_QPN_SLOT(qpn);
+	struct weft_qpctl *ctl = bpf_map_lookup_elem(&qpctl, &slot);
+
+	if (!ctl || ctl->qpn != qpn || READ_ONCE(ctl->state) != WEFT_QP_RTS || !owner_alive(ctl))
+		return NULL;
+	return ctl;
+}
+
+/* Would the next segment fit a frame of flen bytes? Locked. */
+static __always_inline bool next_fits(const struct weft_tx *tx, const struct weft_ring *ring,
+				      __u32 hl, __u32 flen)
+{
+	__u32 len = READ_ONCE(ring->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
+	__u32 sent = tx->seg * tx->payload;
+
+	if (tx->nlost || len < sent)
+		return false;
+	len -= sent;
+	return hl + (len < tx->payload ? len : tx->payload) <= flen;
+}
+
+/*
+ * A doorbell of the library (POST, LOOK), or a token sent over from another CPU
+ * (GROW): see what is missing and start it here.
+ */
+STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
+{
+	__u32 slot = WEFT_QPN_SLOT(qpn);
+	struct weft_qpctl *ctl = sender(qpn);
+	struct weft_devcfg *cfg = cfg_get();
+	struct weft_stats *st = stats_get();
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct weft_devrun *run = run_get();
+	__u32 flen = frame_len(ctx);
+	enum weft_claim c = WEFT_CLAIM_EMPTY;
+	struct weft_cc_event none = {};
+	struct weft_score r = {};
+	struct weft_ring *ring;
+	struct work *wk = work_get();
+	__u32 dom, now, conf, prod, wnd, n, hl, share, used;
+	bool was, is, late = false, first;
+
+	if (!st || !cfg)
+		return V_DROP;
+	if (!ctl || !q || !run || !wk)
+		return drop(st, doorbell);
+	ring = ring_get(ctl);
+	if (!ring)
+		return drop(st, doorbell);
+	count(st, doorbell);
+	dom = my_domain(cfg);
+	now = now_ticks();
+	conf = READ_ONCE(ctl->cwnd);
+	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+	prod = READ_ONCE(ring->sq_prod);
+
+	bpf_spin_lock(&q->lock);
+	was = q->tx.inflight != 0;
+	if (op == WEFT_DB_LOOK)
+		late = weft_tx_timeout(&q->tx, now, conf, &r);
+	else
+		weft_cc_update(&q->tx.cc, conf, &none);
+	wnd = window(cfg, run, &q->tx);
+	n = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
+	first = q->tx.inflight == 0;
+	if (n && n <= 2 && op == WEFT_DB_POST && next_fits(&q->tx, ring, hl, flen)) {
+		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_OK)
+			weft_ring_active(&q->tx, ring);
+	}
+	used = q->tx.out[dom & (WEFT_DOMAINS - 1)];
+	is = q->tx.inflight != 0;
+	bpf_spin_unlock(&q->lock);
+
+	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
+	account_active(run, was, is);
+	st->count.lost += r.lost;
+	if (late)
+		count(st, timeout);
+
+	if (c == WEFT_CLAIM_OK) {
+		count(st, inplace);
+		wk->now = now;
+		return V_FILL;
+	}
+	share = domain_share(ctl, wnd);
+	if (n && used < share)
+		n = n < share - used ? n : share - used;
+	n = n ? grant(cfg, run, dom, n, first) : 0;
+	if (!n) {
+		count(st, absorbed);
+		return V_DROP;
+	}
+	if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
+		return drop(st, fill);
+	return spawn(st, n);
+}
+
+/*
+ * An unfilled clone on its way out: claim a segment for it, or take the one
+ * that was claimed for it.
+ */
+STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
+{
+	__u32 slot = WEFT_QPN_SLOT(qpn);
+	struct weft_qpctl *ctl = sender(qpn);
+	struct weft_devcfg *cfg = cfg_get();
+	struct weft_stats *st = stats_get();
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct weft_devrun *run = run_get();
+	enum weft_claim c;
+	struct weft_ring *ring;
+	struct work *wk = work_get();
+	__u32 dom, now, prod, wnd;
+	bool was = true, is = true;
+
+	if (!st || !cfg)
+		return V_DROP;
+	if (!ctl || !q || !run || !wk)
+		return drop(st, template);
+	ring = ring_get(ctl);
+	if (!ring)
+		return drop(st, template);
+	dom = my_domain(cfg);
+	now = now_ticks();
+	prod = READ_ONCE(ring->sq_prod);
+
+	bpf_spin_lock(&q->lock);
+	if (claimed) {
+		const struct weft_tx_slot *s = &q->tx.slot[psn & (WEFT_WIN - 1)];
+
+		/* still out: not convicted while the clone was made */
+		c = WEFT_CLAIM_EMPTY;
+		if (q->tx.nxt - psn - 1 < WEFT_WIN && s->state == WEFT_SLOT_OUT) {
+			weft_tx_segment(&q->tx, psn, s->ssn, s->seg, &wk->seg);
+			wk->seg.ev = s->ev;
+			if (s->tries > 1)
+				wk->seg.flags |= WEFT_F_RETX;
+			/* the echoed time must be the logged one */
+			now = q->tx.log[s->seq & (WEFT_TX_LOG - 1)].ts;
+			c = WEFT_CLAIM_OK;
+		}
+	} else {
+		was = q->tx.inflight != 0;
+		wnd = window(cfg, run, &q->tx);
+		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_OK)
+			weft_ring_active(&q->tx, ring);
+		else
+			weft_ring_absorb(&q->tx, ring);
+		is = q->tx.inflight != 0;
+	}
+	bpf_spin_unlock(&q->lock);
+
+	/* I7, as in tx_ack() */
+	if (!claimed && c == WEFT_CLAIM_EMPTY && weft_ring_recheck(ring, prod)) {
+		prod = READ_ONCE(ring->sq_prod);
+		bpf_spin_lock(&q->lock);
+		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_OK)
+			weft_ring_active(&q->tx, ring);
+		is = q->tx.inflight != 0;
+		bpf_spin_unlock(&q->lock);
+	}
+	if (!claimed) {
+		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
+		account_active(run, was, is);
+	}
+	if (c != WEFT_CLAIM_OK)
+		return drop(st, template);
+	wk->now = now;
+	return V_FILL;
+}
+
+#endif

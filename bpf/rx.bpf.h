@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Responder: admit a DATA packet, place its payload, turn its frame into the ACK. */
+#ifndef WEFT_RX_BPF_H
+#define WEFT_RX_BPF_H
+
+#include "frame.bpf.h"
+
+/* Shrink the frame to headers only and finish it with what is in wk->out. */
+static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_stats *st,
+					       const struct weft_qpctl *ctl, struct work *wk)
+{
+	union weft_hdr_words *u = &wk->out;
+	const struct weft_pkt *p = &wk->pkt;
+	__u32 flen = frame_len(ctx);
+
+	/* I6: never longer than what it answers */
+	if (flen != p->hl && bpf_xdp_adjust_tail(ctx, (int)p->hl - (int)flen))
+		return drop(st, reply);
+	u->h.ver = WEFT_WIRE_VER;
+	u->h.ev = p->u.h.ev;
+	u->h.dqpn = bpf_htonl(ctl->dqpn);
+	u->h.conn = p->u.h.conn;
+	u->h.psn = p->u.h.psn;
+	u->h.ts = p->u.h.ts;
+	if (frame_finish(ctx, WEFT_QPN_SLOT(ctl->qpn), 0))
+		return drop(st, reply);
+	return V_TX;
+}
+
+static __always_inline enum weft_verdict reply_nak(struct xdp_md *ctx, struct weft_stats *st,
+						   const struct weft_qpctl *ctl, struct work *wk,
+						   __u32 code)
+{
+	__builtin_memset(&wk->out, 0, sizeof(wk->out));
+	wk->out.h.op = WEFT_OP_NAK;
+	wk->out.h.nak.code = bpf_htonl(code);
+	count(st, tx_nak);
+	return reply(ctx, st, ctl, wk);
+}
+
+static __always_inline enum weft_verdict reply_ack(struct xdp_md *ctx, struct weft_stats *st,
+						   const struct weft_qpctl *ctl, struct weft_rx *rx,
+						   struct work *wk, __u8 flags)
+{
+	union weft_hdr_words *u = &wk->out;
+	struct weft_rx_sack sack;
+
+	weft_rx_sack(rx, bpf_ntohl(wk->pkt.u.h.psn), &sack);
+	if (wk->pkt.ce) {
+		flags |= WEFT_F_CE;
+		count(st, rx_ce);
+	}
+	u->w[0] = u->w[3] = u->w[6] = u->w[7] = 0;
+	u->h.op = WEFT_OP_ACK;
+	u->h.flags = flags;
+	u->h.ack.cum = bpf_htonl(sack.cum);
+	u->h.ack.msn = bpf_htonl(sack.msn);
+	u->h.ack.sack = bpf_cpu_to_be64(sack.bits);
+	u->h.ack.sack_base = bpf_htonl(sack.base);
+	count(st, tx_ack);
+	return reply(ctx, st, ctl, wk);
+}
+
+/*
+ * May this message be written? 0, or the NAK code. The whole message is checked
+ * with every packet, so that a message that does not fit writes no byte (I5).
+ */
+static __always_inline __u32 check_target(struct weft_stats *st, const struct weft_qpctl *ctl,
+					  const struct weft_pkt *p, __u32 *pool, __u64 *off)
+{
+	__u32 key = bpf_ntohl(p->u.h.data.rkey), idx = WEFT_KEY_IDX(key);
+	__u32 moff = bpf_ntohl(p->u.h.data.moff), mlen = bpf_ntohl(p->u.h.data.mlen);
+	__u64 roff = bpf_be64_to_cpu(p->u.h.data.roff), base = roff - moff;
+	const struct weft_mr_ent *mr = bpf_map_lookup_elem(&mrs, &idx);
+
+	if (!mr || !key || READ_ONCE(mr->key) != key) {
+		st->drop.key++;
+		return WEFT_NAK_KEY;
+	}
+	if (mr->pd != ctl->pd) {
+		st->drop.pd++;
+		return WEFT_NAK_PD;
+	}
+	if (!(mr->rights & WEFT_ACCESS_REMOTE_WRITE)) {
+		st->drop.rights++;
+		return WEFT_NAK_RIGHTS;
+	}
+	if (roff < moff || base > mr->len || mlen > mr->len - base) {
+		st->drop.bounds++;
+		return WEFT_NAK_BOUNDS;
+	}
+	*pool = mr->pool;
+	*off = mr->off + roff;
+	return 0;
+}
+
+/* I5: refuse, and put the QP in error: every later DATA gets the same answer. */
+static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_stats *st,
+						const struct weft_qpctl *ctl, struct weft_qprx *q,
+						struct weft_ring *ring, struct work *wk, __u32 code)
+{
+	bpf_spin_lock(&q->lock);
+	if (!q->rx.err) {
+		q->rx.err = code;
+		q->rx.err_psn = bpf_ntohl(wk->pkt.u.h.psn);
+	}
+	code = q->rx.err;
+	WRITE_ONCE(ring->rx_err, code);
+	bpf_spin_unlock(&q->lock);
+	wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	return reply_nak(ctx, st, ctl, wk, code);
+}
+
+STEP int rx_data(struct xdp_md *ctx, __u32 slot)
+{
+	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
+	const struct weft_qpctl *ctl = ctl_get(slot);
+	struct weft_stats *st = stats_get();
+	struct work *wk = work_get();
+	struct weft_pkt *p;
+	__u32 code, pool = 0, msn, psn, len, mlen, moff;
+	struct weft_ring *ring;
+	enum weft_rx_verdict v;
+	__u64 off = 0;
+	int last;
+
+	if (!wk || !q || !ctl || !st)
+		return V_DROP;
+	p = &wk->pkt;
+	ring = ring_get(ctl);
+	if (!ring)
+		return drop(st, owner);
+	psn = bpf_ntohl(p->u.h.psn);
+	len = p->len;
+	mlen = bpf_ntohl(p->u.h.data.mlen);
+	moff = bpf_ntohl(p->u.h.data.moff);
+	last = p->u.h.flags & WEFT_F_LAST;
+	if (len > WEFT_PAYLOAD_MAX || mlen > WEFT_MSG_MAX || moff > mlen || len > mlen - moff ||
+	    (!len && mlen) || !last != (moff + len != mlen))
+		return drop(st, length);
+
+	bpf_spin_lock(&q->lock);
+	code = q->rx.err;
+	msn = q->rx.msn;
+	weft_rx_advance(&q->rx);
+	v = code ? WEFT_RX_OUT : weft_rx_claim(&q->rx, psn, last);
+	if (q->rx.msn != msn)
+		WRITE_ONCE(ring->arrived, q->rx.msn);
+	bpf_spin_unlock(&q->lock);
+
+	if (code) {
+		st->drop.closed++;
+		return reply_nak(ctx, st, ctl, wk, code);
+	}
+	if (v == WEFT_RX_DUP) {
+		count(st, rx_dup);
+		return reply_ack(ctx, st, ctl, &q->rx, wk, WEFT_F_DUP);
+	}
+	if (v == WEFT_RX_BUSY)
+		return drop(st, busy);
+	if (v != WEFT_RX_NEW)
+		return drop(st, window);
+
+	code = check_target(st, ctl, p, &pool, &off);
+	if (unlikely(code))
+		return refuse(ctx, st, ctl, q, ring, wk, code);
+	if (unlikely(place(ctx, pool, off, p->hl, len))) {
+		st->drop.memory++;
+		return refuse(ctx, st, ctl, q, ring, wk, WEFT_NAK_MEMORY);
+	}
+	count(st, rx_data);
+	st->count.rx_bytes += len;
+
+	if (weft_rx_commit(&q->rx, psn)) {
+		bool arrived;
+
+		bpf_spin_lock(&q->lock);
+		msn = q->rx.msn;
+		for (int i = 0; i < 6 && weft_rx_advance(&q->rx); i++)
+			;
+		arrived = q->rx.msn != msn;
+		if (arrived)
+			WRITE_ONCE(ring->arrived, q->rx.msn);
+		bpf_spin_unlock(&q->lock);
+		if (arrived)
+			wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	}
+	return reply_ack(ctx, st, ctl, &q->rx, wk, 0);
+}
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Requester: score an ACK, claim the next segment, fill the frame with it; start new tokens. */
+#ifndef WEFT_TX_BPF_H
+#define WEFT_TX_BPF_H
+
+#include "frame.bpf.h"
+
+/* ---- device-wide token accounts (I10) ---- */
+
+/* Tokens left `from` and entered `to`; nothing shared is touched when it is the same account. */
+static __always_inline void account(struct weft_devrun *run, __u32 from, __u32 freed, __u32 to,
+				    __u32 claimed)
+{
+	from &= WEFT_DOMAINS - 1;
+	to &= WEFT_DOMAINS - 1;
+	if (from == to) {
+		if (freed != claimed)
+			__sync_fetch_and_add(&run->dom[to].inflight, (__s32)(claimed - freed));
+		return;
+	}
+	if (freed)
+		__sync_fetch_and_add(&run->dom[from].inflight, -(__s32)freed);
+	if (claimed)
+		__sync_fetch_and_add(&run->dom[to].inflight, (__s32)claimed);
+}
+
+static __always_inline void account_active(struct weft_devrun *run, bool was, bool is)
+{
+	if (was != is)
+		__sync_fetch_and_add(&run->active, is ? 1 : -1);
+}
+
+/* Tokens that may be started in this domain now: want, within the device's budget. */
+static __always_inline __u32 grant(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+				   __u32 dom, __u32 want, bool first)
+{
+	__s32 used = READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight);
+	__s32 room = (__s32)cfg->budget - used;
+
+	if (room < (__s32)want)
+		want = room > 0 ? room : 0;
+	/* a QP without a token gets its first one from the reserve */
+	if (!want && first && used < (__s32)cfg->hard)
+		want = 1;
+	return want;
+}
+
+static __always_inline __u32 window(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+				    const struct weft_tx *tx)
+{
+	return weft_cc_window(&tx->cc, cfg->budget * cfg->domains, READ_ONCE(run->active));
+}
+
+/* What the application sees; locked. */
+static __always_inline void publish(struct weft_tx *tx, struct weft_ring *ring)
+{
+	WRITE_ONCE(ring->sq_done, tx->done);
+	WRITE_ONCE(ring->tx_una, tx->una);
+}
+
+static __always_inline void publish_err(struct weft_tx *tx, struct weft_ring *ring)
+{
+	WRITE_ONCE(ring->tx_err_info, tx->err_info);
+	WRITE_ONCE(ring->tx_err_ssn, tx->err_ssn);
+	WRITE_ONCE(ring->tx_err, tx->err);
+}
+
+/* ---- new tokens ---- */
+
+/*
+ * Make the frame a template: something that only this host's own programs
+ * understand, and that is harmless should it ever get out.
+ */
+static __always_inline int make_template(struct xdp_md *ctx, __u32 op, __u32 qpn, __u32 psn,
+					 __u32 claimed)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct weft_db *db = data + ETH_HLEN;
+
+	if ((void *)(db + 1) > end)
+		return -1;
+	eth->h_proto = bpf_htons(WEFT_DB_ETHERTYPE);
+	db->magic = WEFT_DB_MAGIC;
+	db->op = op;
+	db->qpn = qpn;
+	db->psn = psn;
+	db->claimed = claimed;
+	return 0;
+}
+
+static __always_inline enum weft_verdict verdict_redirect(struct weft_stats *st, long r)
+{
+	return r == XDP_REDIRECT ? V_REDIRECT : drop(st, fill);
+}
+
+/* n clones of this frame, each filled by weft_fill on its way out; n is rounded down to a power of 2. */
+static __always_inline enum weft_verdict spawn(struct weft_stats *st, __u32 n)
+{
+	long r;
+
+	if (n >= 64) {
+		st->count.spawned += 64;
+		r = bpf_redirect_map(&spawn64, 0, BPF_F_BROADCAST);
+	} else if (n >= 32) {
+		st->count.spawned += 32;
+		r = bpf_redirect_map(&spawn32, 0, BPF_F_BROADCAST);
+	} else if (n >= 16) {
+		st->count.spawned += 16;
+		r = bpf_redirect_map(&spawn16, 0, BPF_F_BROADCAST);
+	} else if (n >= 8) {
+		st->count.spawned += 8;
+		r = bpf_redirect_map(&spawn8, 0, BPF_F_BROADCAST);
+	} else if (n >= 4) {
+		st->count.spawned += 4;
+		r = bpf_redirect_map(&spawn4, 0, BPF_F_BROADCAST);
+	} else if (n >= 2) {
+		st->count.spawned += 2;
+		r = bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST);
+	} else {
+		st->count.spawned += 1;
+		r = bpf_redirect_map(&spawn1, 0, BPF_F_BROADCAST);
+	}
+	return verdict_redirect(st, r);
+}
+
+/*
+ * A CPU that may hold tokens of this QP and has none, or -1. Tokens stay on the
+ * CPU they were born on (veth), so whoever has plenty starts the others.
+ */
+static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+				    __u32 dom)
+{
+	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~(1u << (dom & (WEFT_DOMAINS - 1)));
+
+	if (!idle)
+		return -1;
+	return ctl->cpu_of[weft_ctz(idle) & (WEFT_DOMAINS - 1)];
+}
+
+/* How many tokens one domain should hold of a window of wnd. */
+static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wnd)
+{
+	__u32 n = weft_popcount(ctl->doms);
+
+	return n > 1 ? (wnd + n - 1) / n : wnd;
+}
+
+/* ---- fill ---- */
+
+/* A local error: the work request fails, the QP goes to error. */
+static __always_inline void fail_local(struct weft_stats *st, const struct weft_qpctl *ctl,
+				       struct weft_qptx *q, struct weft_ring *ring, __u32 msn)
+{
+	bpf_spin_lock(&q->lock);
+	if (!q->tx.err) {
+		q->tx.err = WEFT_TX_ERR_LOCAL;
+		q->tx.err_ssn = msn;
+		publish_err(&q->tx, ring);
+	}
+	bpf_spin_unlock(&q->lock);
+	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+}
+
+enum fill_result {
+	FILL_OK,
+	FILL_SMALL, /* the frame cannot grow: use a clone */
+	FILL_BAD, /* local error; the token dies */
+};
+
+/* Put the claimed segment work.seg into the frame: length, payload, all headers. */
+STEP int fill(struct xdp_md *ctx, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_qpctl *ctl = ctl_get(slot);
+	struct weft_stats *st = stats_get();
+	__u32 flen = frame_len(ctx);
+	struct work *wk = work_get();
+	const struct weft_mr_ent *mr;
+	const struct weft_seg *seg;
+	struct weft_ring *ring;
+	struct weft_hdr *h;
+	__u32 hl, idx, len;
+
+	if (!wk || !q || !ctl || !st)
+		return FILL_BAD;
+	seg = &wk->seg;
+	h = &wk->out.h;
+	ring = ring_get(ctl);
+	if (!ring)
+		return FILL_BAD;
+	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+	idx = WEFT_KEY_IDX(seg->lkey);
+	len = seg->len;
+	mr = bpf_map_lookup_elem(&mrs, &idx);
+	if (!mr || !seg->lkey || READ_ONCE(mr->key) != seg->lkey || mr->pd != ctl->pd ||
+	    !(mr->rights & WEFT_ACCESS_LOCAL) || seg->loff > mr->len ||
+	    len > mr->len - seg->loff || len > WEFT_PAYLOAD_MAX) {
+		fail_local(st, ctl, q, ring, seg->msn);
+		return FILL_BAD;
+	}
+	if (flen != hl + len && bpf_xdp_adjust_tail(ctx, (int)(hl + len) - (int)flen))
+		return FILL_SMALL;
+	if (fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)) {
+		fail_local(st, ctl, q, ring, seg->msn);
+		return FILL_BAD;
+	}
+	h->ver = WEFT_WIRE_VER;
+	h->op = WEFT_OP_DATA;
+	h->flags = seg->flags;
+	h->ev = seg->ev;
+	h->dqpn = bpf_htonl(ctl->dqpn);
+	h->conn = bpf_cpu_to_be64(ctl->conn);
+	h->psn = bpf_htonl(seg->psn);
+	h->ts = bpf_htonl(wk->now);
+	h->len = bpf_htons(len);
+	h->rsvd0 = 0;
+	h->data.rkey = bpf_htonl(seg->rkey);
+	h->data.msn = bpf_htonl(seg->msn);
+	h->data.roff = bpf_cpu_to_be64(seg->roff);
+	h->data.moff = bpf_htonl(seg->moff);
+	h->data.mlen = bpf_htonl(seg->mlen);
+	h->data.rsvd[0] = h->data.rsvd[1] = 0;
+	if (frame_finish(ctx, slot, len))
+		return FILL_SMALL;
+	count(st, tx_data);
+	if (seg->flags & WEFT_F_RETX)
+		count(st, tx_retx);
+	return FILL_OK;
+}
+
+/*
+ * Fill the frame with work.seg. V_TX: it is ready to go. A frame that was born
+ * small cannot grow; a clone of it has a whole page.
+ */
+static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struct weft_stats *st,
+						       struct work *wk, __u32 qpn)
+{
+	switch (fill(ctx, WEFT_QPN_SLOT(qpn))) {
+	case FILL_OK:
+		return V_TX;
+	case FILL_SMALL:
+		if (make_template(ctx, WEFT_DB_FILL, qpn, wk->seg.psn, 1))
+			return drop(st, fill);
+		count(st, regrown);
+		return spawn(st, 1);
+	default:
+		/* the claim stands: a lost packet, or a QP in error */
+		return drop(st, fill);
+	}
+}
+
+/* ---- ACK: score, then refill ---- */
+
+STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_qpctl *ctl = ctl_get(slot);
+	const struct weft_devcfg *cfg = cfg_get();
+	struct weft_devrun *run = run_get();
+	struct weft_stats *st = stats_get();
+	__u32 dom, now, conf, prod, wnd, more = 0;
+	enum weft_claim c = WEFT_CLAIM_EMPTY;
+	struct weft_ring *ring;
+	struct weft_score r;
+	struct work *wk = work_get();
+	struct weft_pkt *p;
+	struct weft_ack a;
+	bool was, is;
+	int bad;
+
+	if (!wk || !q || !ctl || !cfg || !run || !st)
+		return V_DROP;
+	p = &wk->pkt;
+	ring = ring_get(ctl);
+	if (!ring)
+		return drop(st, owner);
+	a.psn = bpf_ntohl(p->u.h.psn);
+	a.ts = bpf_ntohl(p->u.h.ts);
+	a.cum = bpf_ntohl(p->u.h.ack.cum);
+	a.msn = bpf_ntohl(p->u.h.ack.msn);
+	a.sack_base = bpf_ntohl(p->u.h.ack.sack_base);
+	a.sack = bpf_be64_to_cpu(p->u.h.ack.sack);
+	a.flags = p->u.h.flags;
+	dom = my_domain(cfg);
+	now = now_ticks();
+	conf = READ_ONCE(ctl->cwnd);
+
+	prod = READ_ONCE(ring->sq_prod);
+	bpf_spin_lock(&q->lock);
+	was = q->tx.inflight != 0;
+	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
+	if (!bad) {
+		wnd = window(cfg, run, &q->tx);
+		if (q->tx.inflight + 1 < wnd)
+			more = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
+		if (more < 2)
+			c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_EMPTY && more < 2)
+			weft_ring_absorb(&q->tx, ring);
+		publish(&q->tx, ring);
+	}
+	is = q->tx.inflight != 0;
+	bpf_spin_unlock(&q->lock);
+	if (unlikely(bad))
+		return drop(st, unsent);
+
+	count(st, rx_ack);
+	st->count.lost += r.lost;
+	st->count.surplus += r.surplus;
+	if (r.progress)
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+
+	/* I7: a post that came while this token found nothing */
+	if (c == WEFT_CLAIM_EMPTY && more < 2 && weft_ring_recheck(ring, prod)) {
+		prod = READ_ONCE(ring->sq_prod);
+		bpf_spin_lock(&q->lock);
+		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_OK)
+			weft_ring_active(&q->tx, ring);
+		is = q->tx.inflight != 0;
+		bpf_spin_unlock(&q->lock);
+	}
+	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
+	account_active(run, was, is);
+
+	if (unlikely(more >= 2)) {
+		int cpu = -1;
+
+		/* tokens are missing: this one becomes two, or starts another CPU */
+		if (more >= 16 && now - q->tx.last_move > WEFT_TICKS_US(1000)) {
+			cpu = idle_cpu(ctl, &q->tx, dom);
+			if (cpu >= 0)
+				q->tx.last_move = now;
+		}
+		if (cpu >= 0) {
+			if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
+				return drop(st, fill);
+			count(st, moved);
+			return verdict_redirect(st, bpf_redirect_map(&cpus, cpu, 0));
+		}
+		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
+			return drop(st, fill);
+		if (grant(cfg, run, dom, 2, false) < 2)
+			return spawn(st, 1);
+		st->count.spawned += 2;
+		return verdict_redirect(st, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
+	}
+	if (c != WEFT_CLAIM_OK) {
+		count(st, absorbed);
+		return V_DROP;
+	}
+	wk->now = now;
+	return V_FILL;
+}
+
+/* The peer refused: the work request fails, and the QP with it. */
+static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const struct weft_qpctl *ctl,
+						const struct weft_pkt *p, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct weft_ring *ring = ring_get(ctl);
+	__u32 psn = bpf_ntohl(p->u.h.psn);
+	bool known;
+
+	if (!q || !ring)
+		return drop(st, owner);
+	bpf_spin_lock(&q->lock);
+	known = q->tx.nxt - psn - 1 < WEFT_WIN;
+	if (known && !q->tx.err) {
+		q->tx.err = WEFT_TX_ERR_NAK;
+		q->tx.err_info = bpf_ntohl(p->u.h.nak.code);
+		q->tx.err_ssn = q->tx.slot[psn & (WEFT_WIN - 1)].ssn;
+		publish_err(&q->tx, ring);
+	}
+	bpf_spin_unlock(&q->lock);
+	if (!known)
+		return drop(st, unsent);
+	count(st, rx_nak);
+	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+	return V_DROP;
+}
+
+#endif

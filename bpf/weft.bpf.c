@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The XDP programs: NIC, doorbell, clones on their way out, other CPUs. Follow a packet from weft_nic(). */
+#include "doorbell.bpf.h"
+#include "rx.bpf.h"
+
+static __always_inline int action(enum weft_verdict v)
+{
+	switch (v) {
+	case V_PASS:
+		return XDP_PASS;
+	case V_TX:
+		return XDP_TX;
+	case V_REDIRECT:
+		return XDP_REDIRECT;
+	default:
+		return XDP_DROP;
+	}
+}
+
+/*
+ * Everything a packet must prove before it may touch a QP: version, opcode,
+ * length, QP, generation, source, connection key and header check. V_TX: it did.
+ */
+static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_stats *st,
+					       const struct weft_pkt *p,
+					       const struct weft_qpctl *ctl)
+{
+	const struct weft_hdr *h = &p->u.h;
+
+	if (h->ver != WEFT_WIRE_VER)
+		return drop(st, version);
+	if (!ctl || READ_ONCE(ctl->state) == WEFT_QP_FREE)
+		return drop(st, qpn);
+	if (ctl->qpn != bpf_ntohl(h->dqpn))
+		return drop(st, generation);
+	if (!source_ok(ctx, p, ctl))
+		return drop(st, source);
+	if (bpf_be64_to_cpu(h->conn) != ctl->conn)
+		return drop(st, conn);
+	if (weft_check(p->u.w, ctl->hkey) != bpf_ntohl(h->check))
+		return drop(st, check);
+	if (bpf_ntohs(h->len) != p->len)
+		return drop(st, length);
+	switch (h->op) {
+	case WEFT_OP_DATA:
+		break;
+	case WEFT_OP_ACK:
+	case WEFT_OP_NAK:
+		if (p->len)
+			return drop(st, length);
+		break;
+	default:
+		return drop(st, opcode);
+	}
+	if (!owner_alive(ctl))
+		return drop(st, owner);
+	return V_TX;
+}
+
+static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft_stats *st)
+{
+	struct weft_devcfg *cfg = cfg_get();
+	struct weft_qpctl *ctl;
+	struct work *wk = work_get();
+	struct weft_pkt *p;
+	enum weft_verdict v;
+	__u32 slot, state;
+
+	if (!cfg || !wk)
+		return V_PASS;
+	p = &wk->pkt;
+	v = parse(ctx, cfg, st, p);
+	if (v != V_TX)
+		return v;
+	slot = WEFT_QPN_SLOT(bpf_ntohl(p->u.h.dqpn));
+	ctl = bpf_map_lookup_elem(&qpctl, &slot);
+	v = admit(ctx, st, p, ctl);
+	if (v != V_TX || !ctl)
+		return v;
+	state = READ_ONCE(ctl->state);
+
+	if (p->check) {
+		__u32 ulen = 8 + WEFT_HDR_LEN + p->len;
+
+		if (udp_sum(ctx, ctl, ulen) != 0xffff)
+			return drop(st, csum);
+	} else if (ctl->flags & WEFT_QPF_CSUM) {
+		return drop(st, csum);
+	}
+
+	switch (p->u.h.op) {
+	case WEFT_OP_DATA:
+		if (state != WEFT_QP_RTS) {
+			st->drop.closed++;
+			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED);
+		}
+		return rx_data(ctx, slot);
+	case WEFT_OP_ACK:
+		if (state != WEFT_QP_RTS)
+			return drop(st, closed);
+		v = tx_ack(ctx, slot);
+		return v == V_FILL ? fill_or_clone(ctx, st, wk, ctl->qpn) : v;
+	default:
+		if (state != WEFT_QP_RTS)
+			return drop(st, closed);
+		return tx_nak(st, ctl, p, slot);
+	}
+}
+
+/* On the NIC. */
+SEC("xdp")
+int weft_nic(struct xdp_md *ctx)
+{
+	struct weft_stats *st = stats_get();
+
+	return st ? action(receive(ctx, st)) : XDP_PASS;
+}
+
+static __always_inline enum weft_verdict bell(struct xdp_md *ctx, struct weft_stats *st,
+					      const struct weft_db *db)
+{
+	struct work *wk = work_get();
+	enum weft_verdict v = ring_bell(ctx, db->op, db->qpn);
+
+	if (v != V_FILL || !wk)
+		return v;
+	v = fill_or_clone(ctx, st, wk, db->qpn);
+	/* filled here: out through the NIC as it is */
+	return v == V_TX ? verdict_redirect(st, bpf_redirect_map(&nic, 0, 0)) : v;
+}
+
+/* On the doorbell veth: nothing else lives there. */
+SEC("xdp")
+int weft_db(struct xdp_md *ctx)
+{
+	struct weft_stats *st = stats_get();
+	struct weft_db db;
+
+	if (!st || db_parse(ctx, &db))
+		return XDP_DROP;
+	if (db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK) {
+		st->drop.doorbell++;
+		return XDP_DROP;
+	}
+	return action(bell(ctx, st, &db));
+}
+
+/* On another CPU, for a token that was sent there. */
+SEC("xdp/cpumap")
+int weft_cpu(struct xdp_md *ctx)
+{
+	struct weft_stats *st = stats_get();
+	struct weft_db db;
+
+	if (!st || db_parse(ctx, &db) || db.op != WEFT_DB_GROW)
+		return XDP_DROP;
+	return action(bell(ctx, st, &db));
+}
+
+/*
+ * On everything that this host's programs redirect to the NIC. One program
+ * serves a whole flush, so it must pass what is not a template.
+ */
+SEC("xdp/devmap")
+int weft_fill(struct xdp_md *ctx)
+{
+	struct weft_stats *st;
+	struct weft_db db;
+
+	if (db_parse(ctx, &db))
+		return XDP_PASS;
+	st = stats_get();
+	if (!st || db.op != WEFT_DB_FILL || claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
+		return XDP_DROP;
+	if (fill(ctx, WEFT_QPN_SLOT(db.qpn)) == FILL_OK)
+		return XDP_PASS;
+	/* the claim stands: a lost packet, which the timer finds */
+	st->drop.fill++;
+	return XDP_DROP;
+}
+
+/* Takes the original of a broadcast. */
+SEC("xdp/devmap")
+int weft_sink(struct xdp_md *ctx)
+{
+	return XDP_DROP;
+}
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The ring that the application and XDP share for one QP, and the wake-up protocol between them (I7). */
+#ifndef WEFT_CORE_RING_H
+#define WEFT_CORE_RING_H
+
+#include <weft/core/rx_track.h>
+#include <weft/core/tx_score.h>
+
+/*
+ * Three cache lines with one writer each, then the send queue. XDP trusts
+ * nothing in here: it reads a field once and checks it.
+ */
+struct weft_ring {
+	/* written by the application */
+	__u32 sq_prod; /* work requests posted, modulo 2^32 */
+	__u32 pad0[15];
+	/* written by XDP: sending side */
+	__u32 sq_done; /* work requests complete */
+	__u32 hint; /* 1: tokens are at work; 0: ring the doorbell after posting */
+	__u32 tx_err; /* enum weft_tx_err */
+	__u32 tx_err_info;
+	__u32 tx_err_ssn; /* work request that failed */
+	__u32 tx_una; /* oldest PSN not delivered (for the timer) */
+	__u32 tx_fence; /* target of the barriers */
+	__u32 pad1[9];
+	/* written by XDP: receiving side */
+	__u32 arrived; /* messages of the peer wholly placed, in order */
+	__u32 rx_err; /* enum weft_nak that was sent; 0: none */
+	__u32 rx_fence; /* target of the barriers */
+	__u32 pad2[13];
+	/* set by the application, cleared by XDP when it sends the event */
+	__u32 arm_tx;
+	__u32 pad3[15];
+	__u32 arm_rx;
+	__u32 pad4[15];
+	struct weft_wqe sq[WEFT_SQ_DEPTH];
+};
+
+/*
+ * Application, after it has written sq[prod]: publish, full barrier, look at
+ * the hint. Returns 1 when the doorbell must be rung.
+ */
+weft_inline int weft_ring_publish(struct weft_ring *r, __u32 prod)
+{
+	__atomic_store_n(&r->sq_prod, prod, __ATOMIC_RELEASE);
+	__sync_synchronize();
+	return *(volatile __u32 *)&r->hint == 0;
+}
+
+/*
+ * XDP, locked, after a claim that found nothing to send: once everything is
+ * delivered no token will look again, so the next post must ring. Tokens still
+ * out at that moment are behind or lost; they must not keep the hint up.
+ */
+weft_inline void weft_ring_absorb(struct weft_tx *tx, struct weft_ring *r)
+{
+	if (tx->hint && !tx->nlost && (tx->una == tx->nxt || !tx->inflight)) {
+		tx->hint = 0;
+		*(volatile __u32 *)&r->hint = 0;
+	}
+}
+
+/* XDP, locked, with a successful claim: posting need not ring any more. */
+weft_inline void weft_ring_active(struct weft_tx *tx, struct weft_ring *r)
+{
+	if (!tx->hint) {
+		tx->hint = 1;
+		*(volatile __u32 *)&r->hint = 1;
+	}
+}
+
+/*
+ * XDP, unlocked, after weft_ring_absorb(): full barrier (an unlock is not one),
+ * then look at the queue again. Returns 1 when a post slipped in: claim again.
+ */
+weft_inline int weft_ring_recheck(struct weft_ring *r, __u32 prod_seen)
+{
+	__sync_fetch_and_add(&r->tx_fence, 1);
+	return *(volatile __u32 *)&r->sq_prod != prod_seen;
+}
+
+#endif

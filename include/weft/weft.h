@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* libweft: one-sided RDMA through XDP. The public interface. */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Conventions
+ *
+ * Functions return 0 or -errno unless they say otherwise. Handles are opaque;
+ * whoever creates one destroys it, children before parents. Option structs
+ * start with their size (set it with WEFT_OPTS); NULL means all defaults, and a
+ * field left 0 means its default.
+ *
+ * Threads: different QPs, CQs and MRs may be used from different threads at the
+ * same time. One QP may be posted to by one thread at a time, one CQ polled by
+ * one thread at a time; creating and destroying is safe from any thread.
+ *
+ * Fork: memory and rings are not inherited. A child that does not exec keeps
+ * the process's resources alive for its peers as long as it runs.
+ *
+ * When data has arrived: weft_qp_arrived() counts the peer's messages that are
+ * wholly in memory, in posting order. When it has reached n, every byte of the
+ * first n WRITEs that the peer posted on this QP is in place and will not be
+ * written again by them. Nothing else about the order in which bytes appear is
+ * promised; a receiver that polls the last byte of a message may see it before
+ * the others.
+ */
+#define WEFT_OPTS(type, ...) (&(type){ .size = sizeof(type), ##__VA_ARGS__ })
+
+struct weft_dev; /* an interface that weft runs on, as this process sees it */
+struct weft_pd; /* protection domain */
+struct weft_mr; /* registered memory */
+struct weft_cq; /* completion queue */
+struct weft_listener;
+struct weft_qp; /* one connection */
+
+/* ---- log ---- */
+
+enum weft_log_level { WEFT_LOG_ERR, WEFT_LOG_WARN, WEFT_LOG_INFO, WEFT_LOG_DEBUG };
+
+/*
+ * fn receives one line without a newline: "OBJECT: what happened; remedy". It
+ * may be called from any thread. NULL (the default): nothing is said. The text
+ * of the last error of the calling thread is in weft_strerror_last() as well.
+ */
+typedef void (*weft_log_fn)(void *arg, enum weft_log_level level, const char *line);
+void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max);
+
+/* The last error of this thread as one line, "" if there was none. Valid until the next call. */
+const char *weft_strerror_last(void);
+
+/* ---- device ---- */
+
+struct weft_open_opts {
+	size_t size;
+	const char *netns; /* name under /run/netns, or a path; NULL: the caller's */
+	uint16_t port; /* UDP port, 1 to 65535 but not 4791; 0: 4793. First opener decides */
+	uint8_t csum; /* 1: UDP checksum on IPv4 as well (IPv6 always). First opener decides */
+	uint8_t persist; /* 1: stays attached without users, until weft_down() */
+};
+
+/*
+ * Open interface `ifname`: attach the XDP programs if nobody has, else join
+ * those who have. Needs root. Errors: -ENODEV no such interface, -EOPNOTSUPP no
+ * native XDP, -EBUSY another XDP program is attached (it is left alone),
+ * -EPERM not root, -ESTALE pins of another ABI, -ENOSPC WEFT_PROCS processes
+ * use it, -ENOMEM.
+ */
+int weft_open(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **dev);
+
+/* Close; destroys what is left of its QPs, MRs and memory. The last user detaches the programs. */
+void weft_close(struct weft_dev *dev);
+
+/* Remove everything weft has put on the interface, used or not. -ENOENT: nothing there. */
+int weft_down(const char *ifname, const struct weft_open_opts *opts);
+
+/* ---- memory ---- */
+
+/*
+ * Allocate len bytes (1 to 1 GiB) that XDP can reach, zeroed, aligned to 64
+ * bytes. Reachable by nobody until registered. Creation takes about 2 s a GiB:
+ * allocate in bulk, once. -ENOMEM, -EINVAL, -ENOSPC pool table full.
+ */
+int weft_alloc(struct weft_dev *dev, size_t len, void **addr);
+
+/* Free. -EBUSY while an MR covers any of it, -EINVAL when addr is not from weft_alloc(). */
+int weft_free(struct weft_dev *dev, void *addr);
+
+/* A protection domain: QPs reach only the MRs of their own. NULL stands for the process's first. */
+int weft_pd_alloc(struct weft_dev *dev, struct weft_pd **pd);
+int weft_pd_free(struct weft_pd *pd); /* -EBUSY while used */
+
+#define WEFT_LOCAL 0x1 /* may be the source of WRITEs */
+#define WEFT_REMOTE_WRITE 0x2 /* peers may WRITE it */
+
+/*
+ * Register [addr, addr + len), 64 bytes to 1 GiB, inside one weft_alloc().
+ * -EINVAL bounds or access, -ENOSPC table full.
+ */
+int weft_mr_reg(struct weft_dev *dev, struct weft_pd *pd, void *addr, size_t len, unsigned access,
+		struct weft_mr **mr);
+
+/* Revoke. When it returns, no packet of any peer reaches the memory any more (8 to 30 ms). */
+int weft_mr_dereg(struct weft_mr *mr);
+
+uint32_t weft_mr_key(const struct weft_mr *mr); /* what a peer needs to write it */
+void *weft_mr_addr(const struct weft_mr *mr);
+size_t weft_mr_len(const struct weft_mr *mr);
+
+/* ---- completions ---- */
+
+enum weft_wc_status {
+	WEFT_WC_SUCCESS = 0,
+	WEFT_WC_LOC_PROT_ERR, /* local key, bounds or rights */
+	WEFT_WC_REM_ACCESS_ERR, /* the peer refused key, bounds, rights or PD */
+	WEFT_WC_REM_CLOSED_ERR, /* the peer closed, or its process died */
+	WEFT_WC_RETRY_EXC_ERR, /* no answer within the time-out: path or peer gone */
+	WEFT_WC_DEV_ERR, /* the local interface went down, moved or vanished */
+	WEFT_WC_FLUSH_ERR, /* behind an earlier error */
+	WEFT_WC_GENERAL_ERR,
+};
+const char *weft_wc_str(enum weft_wc_status status);
+
+struct weft_wc {
+	uint64_t wr_id; /* of the WRITE */
+	struct weft_qp *qp;
+	enum weft_wc_status status;
+	uint32_t len; /* bytes */
+};
+
+int weft_cq_create(struct weft_dev *dev, struct weft_cq **cq);
+int weft_cq_destroy(struct weft_cq *cq); /* -EBUSY while QPs use it */
+
+/*
+ * Take up to n completions of this CQ's QPs, without a system call. Completions
+ * of one QP come in posting order. Returns how many, 0 to n.
+ */
+int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, int n);
+
+/*
+ * A descriptor for poll(2) and friends; owned by the CQ. It becomes readable
+ * when, after weft_cq_arm(), a WRITE completes, a message of the peer has
+ * arrived or a QP fails. Arm, poll once more, sleep, then weft_cq_disarm() (which
+ * drains the descriptor).
+ */
+int weft_cq_fd(struct weft_cq *cq);
+#define WEFT_ARM_TX 0x1 /* completions of own WRITEs */
+#define WEFT_ARM_RX 0x2 /* arrivals */
+void weft_cq_arm(struct weft_cq *cq, unsigned what);
+void weft_cq_disarm(struct weft_cq *cq);
+
+/*
+ * The same in one call: returns at once when there is a completion (WEFT_ARM_TX)
+ * or a QP whose weft_qp_arrived() differs from what it was when this was last
+ * called (WEFT_ARM_RX), else sleeps up to timeout_ms (-1: for ever). Returns 1,
+ * 0 on time-out, -errno.
+ */
+int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
+
+/* ---- connections ---- */
+
+#define WEFT_PRIVATE_MAX 256
+
+struct weft_qp_opts {
+	size_t size;
+	struct weft_pd *pd; /* NULL: the process's first */
+	struct weft_cq *cq; /* NULL: one of its own, see weft_qp_cq() */
+	const void *priv; /* private data for the peer, e.g. a key and a length */
+	size_t priv_len; /* 0 to WEFT_PRIVATE_MAX */
+	uint16_t evs; /* entropy values to spray over, 1 to 64; 0: 16 */
+	uint16_t cwnd; /* packets, 1 to 512; 0: 128 */
+	uint32_t timeout_ms; /* no progress for so long is an error, 10 to 600000; 0: 1000 */
+	uint32_t connect_ms; /* patience of connect and accept; 0: 5000 */
+};
+
+/*
+ * Listen on "HOST:PORT", "[V6]:PORT" or ":PORT" (all addresses of the
+ * interface), TCP; this is where connections are made, data goes by UDP.
+ */
+int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **l);
+void weft_listener_close(struct weft_listener *l);
+int weft_listener_fd(struct weft_listener *l); /* readable: weft_accept() has work */
+
+/*
+ * Accept one connection; blocks up to connect_ms. The peer's private data is in
+ * weft_qp_private(). -ETIMEDOUT, -EPROTO not a weft peer or another version.
+ */
+int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct weft_qp **qp);
+
+/*
+ * Connect to "HOST:PORT". -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH (also: HOST
+ * is not reached through this interface), -EPROTO, -EINVAL.
+ */
+int weft_connect(struct weft_dev *dev, const char *addr, const struct weft_qp_opts *opts,
+		 struct weft_qp **qp);
+
+/* Close: what is outstanding is flushed, the peer is told. */
+void weft_qp_close(struct weft_qp *qp);
+
+const void *weft_qp_private(const struct weft_qp *qp, size_t *len); /* owned by the QP */
+struct weft_cq *weft_qp_cq(const struct weft_qp *qp);
+uint32_t weft_qp_num(const struct weft_qp *qp);
+uint32_t weft_qp_payload(const struct weft_qp *qp); /* bytes in a full packet */
+void weft_qp_set_user(struct weft_qp *qp, void *user);
+void *weft_qp_user(const struct weft_qp *qp);
+
+/* Messages of the peer wholly arrived, modulo 2^32; see "When data has arrived". */
+uint32_t weft_qp_arrived(const struct weft_qp *qp);
+
+/* WEFT_WC_SUCCESS while the QP works, else why it does not. */
+enum weft_wc_status weft_qp_status(const struct weft_qp *qp);
+
+/* Congestion window in packets, 1 to 512. */
+int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets);
+
+/* Counters of one QP, since it was connected. */
+struct weft_qp_stats {
+	size_t size; /* set by the caller */
+	uint64_t packets, retransmits, spurious, timeouts, ce;
+	uint32_t cwnd, inflight, srtt_ns, rto_ns;
+};
+int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st);
+
+/* ---- WRITE ---- */
+
+struct weft_write {
+	uint64_t wr_id; /* comes back in the completion */
+	const struct weft_mr *mr; /* source; WEFT_LOCAL, same PD as the QP */
+	uint64_t off; /* from the MR's start */
+	uint32_t len; /* 0 to 1 GiB */
+	uint32_t rkey; /* the peer's weft_mr_key() */
+	uint64_t roff; /* from the start of the peer's MR */
+};
+
+#define WEFT_DEPTH 256 /* WRITEs a QP holds that are not yet polled */
+
+/*
+ * Post one WRITE. The source must not change until its completion. -EAGAIN: the
+ * queue is full, poll first; -EINVAL: bounds; -ENOTCONN: the QP is in error or
+ * closed. Bad remote key or bounds come back as an error completion.
+ */
+int weft_post_write(struct weft_qp *qp, const struct weft_write *w);
+
+/* Post n; the doorbell is rung once. Returns how many were posted (1 to n), or -errno. */
+int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The applications and their library: posting, the timer's looks, window changes, QP reset. */
+#include "sim.h"
+
+#define CANARY 0xa5 /* target bytes that nobody may write */
+#define SEAL 0x5a /* what the receiver leaves in a message it has taken */
+#define REUSED 0x3c /* what is in memory that another owner has now */
+
+static void conn_clear(struct conn *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->gtx.before = c->gtx.after = c->grx.before = c->grx.after = 0x6a09e667f3bcc908ull;
+}
+
+static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, uint32_t quota)
+{
+	const struct params *p = &W.p;
+
+	conn_clear(c);
+	c->id = id;
+	c->gen = gen;
+	c->from = from;
+	c->qpn = id | gen << 16;
+	c->key = rng();
+	weft_check_expand(rng(), c->keys);
+	c->psn0 = p->psn0 + id * 12345 * (gen - 1);
+	c->msn0 = p->msn0;
+	c->conf = p->cwnd;
+	c->segs_quota = quota;
+	weft_tx_init(&c->gtx.tx, c->psn0, p->payload, p->nev);
+	weft_rx_init(&c->grx.rx, c->psn0);
+	c->gtx.tx.cons = c->gtx.tx.done = c->grx.rx.msn = c->msn0;
+	c->ring.sq_prod = c->ring.sq_done = c->ring.arrived = c->msn0;
+	c->ring.tx_una = c->last_una = c->psn0;
+	c->last_done = c->msn0;
+	c->dst_size = quota * (p->payload + 16) + 64;
+	c->dst = malloc(c->dst_size);
+	if (!c->dst)
+		abort();
+	memset(c->dst, CANARY, c->dst_size);
+}
+
+struct conn *conn_new(uint32_t id, uint32_t from, uint32_t gen)
+{
+	static struct conn pool[SIM_QPS];
+
+	conn_init(&pool[id], id, from, gen, W.p.segs / W.p.qps + 1);
+	return &pool[id];
+}
+
+void conn_free(struct conn *c)
+{
+	free(c->dst);
+	free(c->old_dst);
+	c->dst = c->old_dst = NULL;
+}
+
+/* ---- posting ---- */
+
+static uint32_t draw_segs(const struct conn *c)
+{
+	uint32_t left = c->segs_quota - c->segs_posted, n;
+
+	if (W.p.mono)
+		return left;
+	switch (below(16)) {
+	case 0:
+		n = between(1, 500);
+		break;
+	case 1 ... 4:
+		n = between(1, 64);
+		break;
+	case 5 ... 10:
+		n = between(1, 8);
+		break;
+	default:
+		n = 1;
+	}
+	return n < left ? n : left;
+}
+
+static void put_wqe(struct conn *c, const struct msg_rec *m, uint32_t rkey)
+{
+	__u32 prod = c->msn0 + c->posted;
+	struct weft_wqe *q = &c->ring.sq[prod & (WEFT_SQ_DEPTH - 1)];
+
+	q->loff = m->loff;
+	q->roff = m->roff;
+	q->len = m->len;
+	q->lkey = 1;
+	q->rkey = rkey;
+	q->flags = 0;
+	c->posted++;
+}
+
+static void post_one(struct conn *c)
+{
+	struct msg_rec *m = &c->msg[c->posted];
+	uint32_t segs = draw_segs(c);
+
+	c->segs_posted += segs;
+	m->len = segs * W.p.payload - below(W.p.payload);
+	if (segs == 1 && !below(8))
+		m->len = 0;
+	m->loff = below(SIM_SRC - m->len);
+	c->dst_used += below(16);
+	m->roff = c->dst_used;
+	c->dst_used += m->len;
+	put_wqe(c, m, c->gen);
+}
+
+/* I5: a message that must be refused as a whole. */
+static void post_bad(struct conn *c)
+{
+	struct msg_rec *m = &c->msg[c->posted];
+	uint32_t rkey = c->gen;
+
+	m->bad = 1;
+	m->len = between(1, 5 * W.p.payload);
+	m->loff = below(SIM_SRC - m->len);
+	switch (below(3)) {
+	case 0:
+		rkey ^= 0x100;
+		m->roff = below(16);
+		break;
+	case 1:
+		/* begins inside, ends outside */
+		m->roff = c->dst_size - below(m->len);
+		break;
+	default:
+		m->roff = 0ull - below(m->len + 1) - 1;
+	}
+	c->nak_posted = 1;
+	put_wqe(c, m, rkey);
+}
+
+static void take_completions(struct conn *c)
+{
+	uint32_t done = c->ring.sq_done - c->msn0;
+
+	if (done > c->posted) {
+		fail("I3", "qp %u: %u messages complete, %u posted", c->id, done, c->posted);
+		return;
+	}
+	for (; c->completed < done; c->completed++) {
+		struct msg_rec *m = &c->msg[c->completed];
+
+		m->completed = 1;
+		W.st.messages++;
+		/* in place already, or the receiver has seen it so and taken it */
+		if (!m->sealed && memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
+			fail("I1", "qp %u: message %u complete, bytes differ", c->id, c->completed);
+	}
+}
+
+static int all_over(struct conn *c)
+{
+	if (c->nak_posted)
+		return c->ring.tx_err;
+	if (W.p.nak || c->segs_posted < c->segs_quota)
+		return 0;
+	return c->completed == c->posted && c->sealed == c->posted;
+}
+
+void app_run(struct conn *c)
+{
+	uint32_t n = W.p.lonely ? 1 : between(1, 16), before = c->posted;
+
+	if (c->finished)
+		return;
+	take_completions(c);
+	if (all_over(c)) {
+		app_done(c);
+		return;
+	}
+	if (c->closed || (W.p.lonely && c->completed != c->posted))
+		n = 0;
+	while (n-- && c->posted - c->completed < WEFT_SQ_DEPTH && c->segs_posted < c->segs_quota)
+		post_one(c);
+	if (W.p.nak && !c->closed && !c->nak_posted && c->segs_posted == c->segs_quota &&
+	    c->posted - c->completed < WEFT_SQ_DEPTH && (below(2) || c->completed == c->posted))
+		post_bad(c);
+	if (c->posted != before && weft_ring_publish(&c->ring, c->msn0 + c->posted))
+		doorbell(c, FRAME_POST);
+	event_at(W.now + 200 + below(W.p.lonely ? 100 * US : 20 * US), EVENT_APP, c->id, NULL);
+}
+
+void app_done(struct conn *c)
+{
+	c->finished = 1;
+	W.open--;
+	if (!W.open)
+		W.done_at = W.now;
+}
+
+/* The library's timer: nothing has moved for a period, so XDP is asked to look. */
+void app_timer(struct conn *c)
+{
+	const struct weft_ring *r = &c->ring;
+
+	if (c->finished)
+		return;
+	if (!c->closed && r->sq_prod != r->sq_done && r->tx_una == c->last_una &&
+	    r->sq_done == c->last_done)
+		doorbell(c, FRAME_LOOK);
+	c->last_una = r->tx_una;
+	c->last_done = r->sq_done;
+	event_at(W.now + W.p.look, EVENT_TIMER, c->id, NULL);
+}
+
+/* `weft qp set cwnd` at run time, and somebody who forges ACKs. */
+void app_change(struct conn *c)
+{
+	if (c->finished)
+		return;
+	if (W.p.cut_cwnd && below(2))
+		c->conf = below(8) ? between(1, below(2) ? 16 : WEFT_CWND_MAX) : below(2) * 5000;
+	if (W.p.forge && !c->closed)
+		net_forge(c);
+	event_at(W.now + between(20 * US, 2 * MS), EVENT_CHANGE, c->id, NULL);
+}
+
+/* ---- arrival ---- */
+
+/*
+ * Messages that have arrived are compared at once, then overwritten: whatever
+ * still writes into them shows (I2).
+ */
+void check_sealed(struct conn *c)
+{
+	uint32_t arrived = c->ring.arrived - c->msn0;
+
+	if (arrived > c->posted) {
+		fail("I4", "qp %u: %u messages arrived, %u posted", c->id, arrived, c->posted);
+		return;
+	}
+	for (; c->sealed < arrived; c->sealed++) {
+		struct msg_rec *m = &c->msg[c->sealed];
+
+		if (m->bad) {
+			fail("I5", "qp %u: message %u had to be refused", c->id, c->sealed);
+			return;
+		}
+		if (!m->end || m->end > c->contig)
+			fail("I4", "qp %u: message %u arrived, %u of %u packets before its end placed",
+			     c->id, c->sealed, c->contig, m->end);
+		if (memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
+			fail("I1", "qp %u: message %u arrived, bytes differ", c->id, c->sealed);
+		memset(c->dst + m->roff, SEAL, m->len);
+		m->sealed = 1;
+	}
+}
+
+static void compare(const struct conn *c, uint32_t from, uint32_t to, int want, const char *inv,
+		    const char *what)
+{
+	for (uint32_t i = from; i < to; i++)
+		if (c->dst[i] != want) {
+			fail(inv, "qp %u: byte %u of the target written %s", c->id, i, what);
+			return;
+		}
+}
+
+/* Every byte of the target at the end: sealed messages, canaries, nothing else. */
+void check_memory(struct conn *c)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < c->posted && !c->msg[i].bad; i++) {
+		const struct msg_rec *m = &c->msg[i];
+
+		compare(c, at, m->roff, CANARY, "I5", "outside of every message");
+		if (m->sealed)
+			compare(c, m->roff, m->roff + m->len, SEAL, "I2", "after its completion");
+		at = m->roff + m->len;
+	}
+	compare(c, at, c->dst_size, CANARY, "I5", "outside of every message");
+	for (uint32_t i = 0; c->old_dst && i < c->old_size; i++)
+		if (c->old_dst[i] != REUSED) {
+			fail("I11", "qp %u: byte %u of memory given back was written", c->id, i);
+			return;
+		}
+}
+
+/* ---- reset ---- */
+
+/* After the grace period: a new generation in the same slot, the old memory goes elsewhere. */
+static void conn_again(struct conn *c)
+{
+	struct weft_tx *tx = &c->gtx.tx;
+	struct host *h = &W.host[c->from];
+	uint32_t quota = c->segs_quota, size = c->dst_size;
+	uint8_t *old = c->dst;
+
+	for (uint32_t d = 0; d < WEFT_DOMAINS; d++)
+		h->dom_inflight[d] -= tx->out[d];
+	h->active -= tx->inflight != 0;
+	memset(old, REUSED, size);
+	conn_init(c, c->id, c->from, c->gen + 1, quota);
+	c->old_dst = old;
+	c->old_size = size;
+	W.st.resets++;
+}
+
+static int grace_over(const struct conn *c)
+{
+	for (uint32_t h = 0; h < SIM_HOSTS; h++)
+		for (uint32_t i = 0; i < W.host[h].cpus; i++)
+			if (W.host[h].cpu[i].served < c->grace[h][i])
+				return 0;
+	return 1;
+}
+
+void app_reset(struct conn *c)
+{
+	if (c->finished)
+		return;
+	if (!c->closed) {
+		c->closed = 1;
+		/* whoever runs the program now must have left it (I11) */
+		for (uint32_t h = 0; h < SIM_HOSTS; h++)
+			for (uint32_t i = 0; i < W.host[h].cpus; i++) {
+				const struct cpu *cpu = &W.host[h].cpu[i];
+
+				c->grace[h][i] = cpu->served + (cpu->cur != NULL);
+			}
+	} else if (grace_over(c)) {
+		conn_again(c);
+		return;
+	}
+	event_at(W.now + 5 * US, EVENT_RESET, c->id, NULL);
+}

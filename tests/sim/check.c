@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The invariants: one named check each, run with every step that could break it. */
+#include <stdarg.h>
+
+#include "sim.h"
+
+void fail(const char *inv, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (W.failed)
+		return;
+	W.failed = 1;
+	n = snprintf(W.why, sizeof(W.why), "%s at %llu ns: ", inv, (unsigned long long)W.now);
+	va_start(ap, fmt);
+	vsnprintf(W.why + n, sizeof(W.why) - n, fmt, ap);
+	va_end(ap);
+}
+
+/* I10: within the window. I12: a PSN means the same bytes for ever, and new ones tile messages. */
+void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+	const struct host *h = &W.host[c->from];
+	uint32_t idx = s->psn - c->psn0, budget = W.p.budget * h->cpus;
+	struct psn_rec *r = &c->psn[idx];
+	struct msg_rec *m = &c->msg[s->msn - c->msn0];
+
+	if (tx->inflight > wnd || wnd > tx->cc.cwnd || wnd > WEFT_CWND_MAX || wnd > budget)
+		fail("I10", "qp %u: %u in flight, window %u, cwnd %u, budget %u", c->id,
+		     tx->inflight, wnd, tx->cc.cwnd, budget);
+	if (idx >= SIM_SEGS || s->msn - c->msn0 >= c->posted) {
+		fail("I12", "qp %u: PSN %u of message %u was not asked for", c->id, idx,
+		     s->msn - c->msn0);
+		return;
+	}
+	if (s->ev >= W.p.nev)
+		fail("I13", "qp %u: entropy value %u of %u", c->id, s->ev, W.p.nev);
+	if (r->known) {
+		if (r->ssn != s->msn || r->moff != s->moff || r->len != s->len ||
+		    r->loff != s->loff || r->roff != s->roff || s->mlen != m->len ||
+		    r->last != (s->flags & WEFT_F_LAST) || !(s->flags & WEFT_F_RETX))
+			fail("I12", "qp %u: PSN %u changed its meaning", c->id, idx);
+		return;
+	}
+	if (idx != c->cut)
+		fail("I12", "qp %u: PSN %u sent, %u is next", c->id, idx, c->cut);
+	*r = (struct psn_rec){ .loff = s->loff, .roff = s->roff, .ssn = s->msn, .moff = s->moff,
+			       .len = s->len, .known = 1, .last = s->flags & WEFT_F_LAST };
+	if (s->loff != m->loff + s->moff || s->roff != m->roff + s->moff || s->mlen != m->len ||
+	    s->moff + s->len > m->len || (s->len < W.p.payload && s->moff + s->len != m->len) ||
+	    (s->flags & WEFT_F_RETX) || r->last != (s->moff + s->len == m->len) ||
+	    (idx && !c->psn[idx - 1].last &&
+	     (r[-1].ssn != r->ssn || r[-1].moff + r[-1].len != r->moff)) ||
+	    (idx && c->psn[idx - 1].last && (r[-1].ssn + 1 != r->ssn || r->moff)))
+		fail("I12", "qp %u: PSN %u is cut wrong", c->id, idx);
+	c->cut++;
+	if (r->last)
+		m->end = c->cut;
+}
+
+/* Slots counted one by one; costs a microsecond, so not with every step. */
+static void count_slots(struct conn *c)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+	uint32_t out = 0, per[WEFT_DOMAINS] = { 0 };
+
+	for (uint32_t i = 0; i < WEFT_WIN; i++)
+		if (tx->slot[i].state == WEFT_SLOT_OUT) {
+			out++;
+			per[tx->slot[i].dom & (WEFT_DOMAINS - 1)]++;
+		}
+	if (out != tx->inflight || memcmp(per, tx->out, sizeof(per)))
+		fail("I10", "qp %u: %u slots are out, %u counted", c->id, out, tx->inflight);
+	for (__u32 psn = tx->una; psn != tx->nxt; psn++) {
+		uint32_t w = weft_psn_word(psn);
+		uint64_t bit = weft_psn_bit(psn);
+
+		if (tx->delivered[w] & bit) {
+			if (!c->psn[psn - c->psn0].placed)
+				fail("I3", "qp %u: PSN %u delivered, not placed", c->id,
+				     psn - c->psn0);
+		} else if (tx->slot[psn & (WEFT_WIN - 1)].state != WEFT_SLOT_OUT &&
+			   !(tx->lost[w] & bit)) {
+			fail("I10", "qp %u: PSN %u is forgotten: not delivered, out or lost", c->id,
+			     psn - c->psn0);
+		}
+	}
+}
+
+/* I10: counters agree. I8: nothing beyond its bounds. */
+void check_tx(struct conn *c)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+	uint32_t out = 0, lost = 0;
+
+	for (uint32_t i = 0; i < WEFT_DOMAINS; i++)
+		out += tx->out[i];
+	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++)
+		lost += weft_popcount(tx->lost[i]);
+	if (out != tx->inflight || lost != tx->nlost)
+		fail("I10", "qp %u: %u in flight, %u by domain; %u lost, %u bits", c->id,
+		     tx->inflight, out, tx->nlost, lost);
+	if (tx->nxt - tx->una > WEFT_WIN || tx->inflight > WEFT_WIN || tx->nlost > WEFT_WIN ||
+	    tx->cons - tx->done > WEFT_SQ_DEPTH || tx->path.next >= tx->path.n)
+		fail("I8", "qp %u: window %u, in flight %u, lost %u, requests %u", c->id,
+		     tx->nxt - tx->una, tx->inflight, tx->nlost, tx->cons - tx->done);
+	if (c->gtx.before != c->gtx.after || c->gtx.before != 0x6a09e667f3bcc908ull)
+		fail("I8", "qp %u: written beside the send state", c->id);
+	if (!(++c->steps & 63))
+		count_slots(c);
+}
+
+/* I4: messages counted as arrived are placed, with all before them. I8: bounds. */
+void check_rx(struct conn *c)
+{
+	const struct weft_rx *rx = &c->grx.rx;
+	uint32_t next = rx->next - c->psn0, msgs = rx->msn - c->msn0, last = 0;
+
+	if (next > c->contig)
+		fail("I3", "qp %u: in order up to %u, placed up to %u", c->id, next, c->contig);
+	if (msgs && (msgs > c->posted || !c->msg[msgs - 1].end || c->msg[msgs - 1].end > next))
+		fail("I4", "qp %u: message %u arrived before its packets", c->id, msgs - 1);
+	if (msgs < c->posted && c->msg[msgs].end && c->msg[msgs].end <= next)
+		fail("I4", "qp %u: message %u is placed and not counted", c->id, msgs);
+	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++) {
+		last += weft_popcount(rx->last[i]);
+		if (rx->placed[i] & ~rx->claimed[i] || rx->last[i] & ~rx->claimed[i])
+			fail("I8", "qp %u: placed without a claim", c->id);
+	}
+	if (last != rx->nlast)
+		fail("I4", "qp %u: %u ends pending, %u counted", c->id, last, rx->nlast);
+	if (c->grx.before != c->grx.after || c->grx.before != 0x6a09e667f3bcc908ull)
+		fail("I8", "qp %u: written beside the receive state", c->id);
+}
+
+/* I13: what goes out is what was claimed and logged. */
+void check_data_frame(const struct conn *c, const struct frame *f, const struct weft_seg *s,
+		      __u32 ts)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+	const struct weft_tx_slot *sl = &tx->slot[s->psn & (WEFT_WIN - 1)];
+
+	if (be32toh(f->h.psn) != s->psn || f->h.ev != s->ev || f->ttl != SIM_TTL || f->ce)
+		fail("I13", "qp %u: PSN %#x leaves with PSN %#x, TTL %u, CE %u", c->id, s->psn,
+		     be32toh(f->h.psn), f->ttl, f->ce);
+	/* unless its token was given up meanwhile, and another one took over */
+	if (sl->state == WEFT_SLOT_OUT && tx->nxt - s->psn - 1 < WEFT_WIN && sl->tries == 1 &&
+	    tx->log[sl->seq & (WEFT_TX_LOG - 1)].ts != ts)
+		fail("I13", "qp %u: PSN %#x leaves with another time than logged", c->id, s->psn);
+}
+
+/* I13: TTL and CE of a frame tell of its last journey only. */
+void check_arrival(const struct frame *f)
+{
+	if (f->ttl != SIM_TTL - f->hops || f->ce != f->marked)
+		fail("I13", "a frame arrives with TTL %u after %u hops, CE %u", f->ttl, f->hops,
+		     f->ce);
+}
+
+/* The copy is complete. I2, I12: never twice, and to where its PSN belongs. */
+void check_placed(struct conn *c, __u32 psn)
+{
+	uint32_t idx = psn - c->psn0;
+
+	if (idx >= c->cut || c->psn[idx].placed) {
+		fail("I2", "qp %u: PSN %u placed twice, or never sent", c->id, idx);
+		return;
+	}
+	c->psn[idx].placed = 1;
+	while (c->contig < c->cut && c->psn[c->contig].placed)
+		c->contig++;
+}
+
+/* I3: what an ACK says is placed is placed. */
+void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn)
+{
+	if (!c->psn[psn - c->psn0].placed)
+		fail("I3", "qp %u: PSN %u acknowledged, not placed", c->id, psn - c->psn0);
+	if (k->cum - c->psn0 > c->contig)
+		fail("I3", "qp %u: all before %u acknowledged, placed up to %u", c->id,
+		     k->cum - c->psn0, c->contig);
+	for (uint32_t i = 0; i < 64; i++) {
+		uint32_t x = k->base + i - c->psn0;
+
+		/* below cum a bit may stand for the next window */
+		if (k->bits >> i & 1 && weft_psn_diff(k->base + i, k->cum) >= 0 &&
+		    (x >= c->cut || !c->psn[x].placed))
+			fail("I3", "qp %u: PSN %u reported, not placed", c->id, x);
+	}
+	if (k->msn != c->msn0 &&
+	    (k->msn - c->msn0 > c->posted || !c->msg[k->msn - c->msn0 - 1].sealed))
+		fail("I3", "qp %u: message %u reported, not there", c->id, k->msn - c->msn0 - 1);
+}
+
+/* I3: nothing is complete that was not acknowledged, thus placed; completions in order. */
+void check_ack_in(struct conn *c)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+	uint32_t done = tx->done - c->msn0, before = c->ring.sq_done - c->msn0;
+
+	if (tx->una - c->psn0 > c->contig)
+		fail("I3", "qp %u: delivered up to %u, placed up to %u", c->id, tx->una - c->psn0,
+		     c->contig);
+	if (done < before || done > c->posted)
+		fail("I3", "qp %u: completions go from %u to %u", c->id, before, done);
+	if (done && (!c->msg[done - 1].end || c->msg[done - 1].end > c->contig))
+		fail("I3", "qp %u: message %u complete before it was placed", c->id, done - 1);
+	check_tx(c);
+}
+
+/* I6: a reply is no longer than what it answers. */
+void check_reply(const struct frame *f, uint32_t was_len, uint32_t len)
+{
+	if (len > was_len || f->h.op != WEFT_OP_DATA)
+		fail("I6", "%u bytes answer opcode %u with %u bytes", len, f->h.op, was_len);
+}
+
+/* The device's books agree with the QPs' (I10). */
+static void check_books(void)
+{
+	for (uint32_t h = 0; h < SIM_HOSTS; h++) {
+		int32_t active = 0, out[WEFT_DOMAINS] = { 0 };
+
+		for (uint32_t i = 0; i < W.p.qps; i++) {
+			if (W.conn[i]->from != h)
+				continue;
+			active += W.conn[i]->gtx.tx.inflight != 0;
+			for (uint32_t d = 0; d < WEFT_DOMAINS; d++)
+				out[d] += W.conn[i]->gtx.tx.out[d];
+		}
+		if (active != W.host[h].active || memcmp(out, W.host[h].dom_inflight, sizeof(out)))
+			fail("I10", "host %u: %d QPs active, %d by the device's books", h, active,
+			     W.host[h].active);
+	}
+}
+
+/* No storm: a retransmission needs a loss, unless reordering or stalls look like one. */
+static void check_efficiency(void)
+{
+	const struct params *p = &W.p;
+	uint64_t max = W.lost_tokens * 13 / 10 + 100;
+
+	/* a CPU held up, or packets behind by more than a round trip, look lost */
+	if (p->stall || p->preempt || p->outage || p->reset || p->reorder_by > 2 * p->delay)
+		max = 20 * (W.lost_tokens + W.st.stalls * 64 + W.st.reordered + p->segs);
+	if (W.st.retransmits > max)
+		fail("storm", "%llu of %llu packets sent again, %u tokens lost",
+		     (unsigned long long)W.st.retransmits, (unsigned long long)W.st.packets,
+		     W.lost_tokens);
+}
+
+void check_end(void)
+{
+	if (W.open)
+		fail("I10", "nothing is under way and %u connections are not finished", W.open);
+	for (uint32_t i = 0; i < W.p.qps && !W.failed; i++) {
+		struct conn *c = W.conn[i];
+		const struct weft_tx *tx = &c->gtx.tx;
+
+		check_memory(c);
+		check_rx(c);
+		count_slots(c);
+		if (W.p.nak) {
+			if (tx->err != WEFT_TX_ERR_NAK || !c->grx.rx.err || !c->naks)
+				fail("I5", "qp %u: a bad request did not end in a NAK", c->id);
+		} else if (c->contig != c->cut || c->segs_quota != c->cut || tx->err ||
+			   tx->una != tx->nxt || tx->nlost) {
+			fail("I1", "qp %u: %u of %u packets placed at the end", c->id, c->contig,
+			     c->cut);
+		}
+		W.st.timeouts += tx->timeouts;
+		W.st.spurious += tx->spurious;
+	}
+	if (!W.failed)
+		check_books();
+	if (!W.failed)
+		check_efficiency();
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* weft-sim: runs seeds of the simulator, the systematic tests, and prints totals. */
+#include <getopt.h>
+
+#include "sim.h"
+
+static void usage(FILE *out)
+{
+	fputs("usage: weft-sim [--seeds N] [--start S] [-v]  N seeds from S on (1000 from 1)\n"
+	      "       weft-sim --seed X [-v]                 one seed\n"
+	      "       weft-sim --i7 | --single [-v]          wake-ups exhaustively | each frame lost in turn\n",
+	      out);
+}
+
+static void print_params(void)
+{
+	const struct params *p = &W.p;
+
+	printf("# qps %u cpus %u/%u nev %u payload %u cwnd %u budget %u/%u segs %u psn0 %#x msn0 %#x "
+	       "tick0 %#x\n",
+	       p->qps, p->cpus[0], p->cpus[1], p->nev, p->payload, p->cwnd, p->budget, p->hard,
+	       p->segs, p->psn0, p->msn0, p->tick0);
+	printf("# per 2^20: loss %u dup %u reorder %u corrupt %u+%u ce %u xmit %u bell %u stall %u "
+	       "preempt %u\n",
+	       p->loss, p->dup, p->reorder, p->corrupt, p->payload_corrupt, p->ce, p->xmit_fail,
+	       p->db_loss, p->stall, p->preempt);
+	printf("# ns: delay %u jitter %u reorder %u stall %u look %u;%s%s%s%s%s%s%s%s%s\n", p->delay,
+	       p->jitter, p->reorder_by, p->stall_by, p->look, p->dup_acks ? " dup-acks" : "",
+	       p->forge ? " forge" : "", p->nak ? " nak" : "", p->reset ? " reset" : "",
+	       p->pinned ? " pinned" : "", p->cut_cwnd ? " cut-cwnd" : "",
+	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "");
+}
+
+static void print_stats(const struct stats *s)
+{
+	printf("# %llu packets (%llu again, %llu convicted wrongly), %llu ACKs, %llu NAKs, "
+	       "%llu messages, %llu bytes\n",
+	       (unsigned long long)s->packets, (unsigned long long)s->retransmits,
+	       (unsigned long long)s->spurious, (unsigned long long)s->acks,
+	       (unsigned long long)s->naks, (unsigned long long)s->messages,
+	       (unsigned long long)s->bytes);
+	printf("# frames: %llu lost, %llu corrupted, %llu duplicated, %llu reordered, %llu marked, "
+	       "%llu beyond a queue, %llu forged\n",
+	       (unsigned long long)s->lost, (unsigned long long)s->corrupted,
+	       (unsigned long long)s->duplicated, (unsigned long long)s->reordered,
+	       (unsigned long long)s->marked, (unsigned long long)s->overflow,
+	       (unsigned long long)s->forged);
+	printf("# receiver: %llu placed before, %llu being placed, %llu out of window; "
+	       "%llu late ACKs; %llu time-outs, %llu doorbells, %llu stalls, %llu resets, "
+	       "%llu refused\n",
+	       (unsigned long long)s->dups, (unsigned long long)s->busy,
+	       (unsigned long long)s->out_of_window, (unsigned long long)s->unsent,
+	       (unsigned long long)s->timeouts, (unsigned long long)s->doorbells,
+	       (unsigned long long)s->stalls, (unsigned long long)s->resets,
+	       (unsigned long long)s->refused);
+}
+
+static int one_seed(uint64_t seed, int verbose)
+{
+	int rc = world_run(seed, NULL, ~0ull);
+
+	if (verbose)
+		print_params();
+	if (rc) {
+		printf("# seed %llu: %s\n", (unsigned long long)seed, W.why);
+		printf("# replay: build/tests/sim/weft-sim --seed %llu -v\n",
+		       (unsigned long long)seed);
+	} else if (W.st.packets < 2000 && !W.p.nak) {
+		printf("# seed %llu: only %llu packets\n", (unsigned long long)seed,
+		       (unsigned long long)W.st.packets);
+		rc = -1;
+	}
+	return rc;
+}
+
+static int seeds_run(uint64_t start, uint64_t n, uint64_t *bad, int verbose)
+{
+	for (uint64_t s = start; s < start + n; s++) {
+		int rc = one_seed(s, 0);
+
+		if (verbose)
+			printf("# seed %llu: %llu packets, %llu again, %u lost, %llu time-outs, "
+			       "%llu ms, %u+%u CPUs\n",
+			       (unsigned long long)s, (unsigned long long)W.st.packets,
+			       (unsigned long long)W.st.retransmits, W.lost_tokens,
+			       (unsigned long long)W.st.timeouts, (unsigned long long)(W.now / MS),
+			       W.p.cpus[0], W.p.cpus[1]);
+		if (rc && ++*bad >= 10)
+			break;
+		fflush(stdout);
+	}
+	return *bad != 0;
+}
+
+static void verdict(int rc, int n, const char *what)
+{
+	printf("%s %d - %s\n", rc ? "not ok" : "ok", n, what);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	enum { OPT_SEEDS = 1, OPT_START, OPT_SEED, OPT_I7, OPT_SINGLE };
+	static const struct option opts[] = {
+		{ "seeds", 1, NULL, OPT_SEEDS }, { "start", 1, NULL, OPT_START },
+		{ "seed", 1, NULL, OPT_SEED },	 { "i7", 0, NULL, OPT_I7 },
+		{ "single", 0, NULL, OPT_SINGLE }, { "help", 0, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	uint64_t seeds = 1000, start = 1, seed = 0, bad = 0;
+	int mode = OPT_SEEDS, verbose = 0, c, rc;
+	char what[96];
+
+	while ((c = getopt_long(argc, argv, "vh", opts, NULL)) != -1) {
+		switch (c) {
+		case OPT_SEEDS:
+			seeds = strtoull(optarg, NULL, 0);
+			break;
+		case OPT_START:
+			start = strtoull(optarg, NULL, 0);
+			break;
+		case OPT_SEED:
+			seed = strtoull(optarg, NULL, 0);
+			mode = OPT_SEED;
+			break;
+		case OPT_I7:
+		case OPT_SINGLE:
+			mode = c;
+			break;
+		case 'v':
+			verbose = 1;
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind != argc) {
+		usage(stderr);
+		return 2;
+	}
+	rng_seed(0);
+	for (size_t i = 0; i < sizeof(sim_src); i++)
+		sim_src[i] = rng();
+
+	switch (mode) {
+	case OPT_I7:
+		rc = i7_run(verbose);
+		verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
+		return rc != 0;
+	case OPT_SINGLE:
+		rc = single_run(verbose);
+		verdict(rc, 1, "I15: each single frame lost in turn");
+		return rc != 0;
+	case OPT_SEED:
+		rc = one_seed(seed, 1);
+		print_stats(&W.st);
+		verdict(rc, 1, "the seed");
+		return rc != 0;
+	}
+	rc = i7_run(0);
+	verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
+	bad += rc != 0;
+	rc = single_run(0);
+	verdict(rc, 2, "I15: each single frame lost in turn");
+	bad += rc != 0;
+	memset(&total, 0, sizeof(total));
+	rc = seeds_run(start, seeds, &bad, verbose);
+	print_stats(&total);
+	snprintf(what, sizeof(what), "%llu seeds from %llu", (unsigned long long)total.seeds,
+		 (unsigned long long)start);
+	verdict(rc, 3, what);
+	puts("1..3");
+	return bad != 0;
+}

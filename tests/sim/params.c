@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What a seed draws: sizes, windows, CPUs, impairments, faults. */
+#include "sim.h"
+
+/* Log-uniform between lo and hi. */
+static uint32_t spread(uint32_t lo, uint32_t hi)
+{
+	uint32_t a = lo;
+
+	while (a < hi / 2 && below(3))
+		a *= 2;
+	return between(lo, a < hi ? (a > lo ? a : lo) : hi);
+}
+
+void params_draw(struct params *p)
+{
+	static const uint32_t sizes[] = { 1, 3, 8, 16, 64, 100, 128, 200, 256 };
+
+	memset(p, 0, sizeof(*p));
+	p->qps = between(1, SIM_QPS);
+	for (int h = 0; h < SIM_HOSTS; h++)
+		p->cpus[h] = below(24) ? between(1, 3) : between(4, SIM_CPUS);
+	p->nev = below(4) ? spread(1, WEFT_EV_MAX) : between(1, WEFT_EV_MAX);
+	p->payload = below(3) ? sizes[below(9)] : between(1, SIM_PAYLOAD);
+	p->cwnd = below(4) ? spread(1, WEFT_CWND_MAX) : between(1, WEFT_CWND_MAX);
+	p->budget = below(2) ? between(1, 16) : between(16, 256);
+	p->hard = p->budget + between(1, 32);
+	p->segs = between(2000, 3000);
+
+	p->loss = PERMILLE(1) + below(below(3) ? PERMILLE(20) : PERMILLE(100));
+	p->dup = PERMILLE(1) + below(PERMILLE(below(3) ? 10 : 100));
+	p->reorder = PERMILLE(1) + below(PERMILLE(below(3) ? 20 : 300));
+	p->corrupt = PERMILLE(1) + below(PERMILLE(20));
+	p->payload_corrupt = PERMILLE(1) + below(PERMILLE(20));
+	p->ce = PERMILLE(1) + below(PERMILLE(50));
+	p->xmit_fail = below(2) ? below(PERMILLE(20)) : 0;
+	p->db_loss = below(2) ? below(PERMILLE(300)) : 0;
+	p->preempt = below(3) ? below(PERMILLE(20)) : 0;
+	p->stall = below(3) ? 0 : 1 + below(PERMILLE(1));
+	p->delay = spread(1000, 200000);
+	p->jitter = 1 + below(p->delay / 4);
+	/* mostly inside a round trip, sometimes far beyond */
+	p->reorder_by = below(4) ? p->delay + below(p->delay) : between(p->delay, 8 * MS);
+	p->stall_by = between(MS / 10, 8 * MS);
+	p->look = between(MS / 2, 2 * MS);
+	p->tick0 = below(2) ? (uint32_t)rng() : -below(200000); /* wraps during the run */
+	p->psn0 = below(4) ? -below(p->segs) : (uint32_t)rng();
+	p->msn0 = below(4) ? -below(100) : (uint32_t)rng();
+	p->dup_acks = !below(6);
+	p->forge = !below(3);
+	p->nak = !below(5);
+	p->reset = !below(5);
+	p->pinned = below(2);
+	p->cut_cwnd = !below(3);
+	p->outage = !below(6);
+	p->mono = !below(5);
+	p->lonely = !below(4);
+}
+
+/* Nothing goes wrong by itself: for the systematic loss of one frame. */
+void params_quiet(struct params *p)
+{
+	memset(p, 0, sizeof(*p));
+	p->qps = 1;
+	p->cpus[0] = p->cpus[1] = 1;
+	p->nev = 4;
+	p->payload = 16;
+	p->cwnd = 8;
+	p->budget = 64;
+	p->hard = 96;
+	p->segs = 60;
+	p->delay = 5000;
+	p->jitter = 1;
+	p->look = MS;
+	p->psn0 = (uint32_t)-20;
+	p->msn0 = (uint32_t)-3;
+	p->tick0 = (uint32_t)-1000;
+	p->pinned = 1;
+}

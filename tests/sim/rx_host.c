@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The responder's half of a host: admit, place, acknowledge in the same frame. */
+#include "sim.h"
+
+/* I5: the whole message is checked with every packet. 0, or the NAK code. */
+static uint32_t check_target(const struct conn *c, const struct frame *f)
+{
+	uint32_t moff = be32toh(f->h.data.moff), mlen = be32toh(f->h.data.mlen);
+	uint64_t roff = be64toh(f->h.data.roff), base = roff - moff;
+
+	if (be32toh(f->h.data.rkey) != c->gen)
+		return WEFT_NAK_KEY;
+	if (roff < moff || base > c->dst_size || mlen > c->dst_size - base)
+		return WEFT_NAK_BOUNDS;
+	return 0;
+}
+
+static enum step reply_nak(struct cpu *cpu, uint32_t code)
+{
+	struct conn *c = cpu->w.c;
+	struct frame *f = cpu->cur;
+	uint32_t was = f->len;
+
+	memset(&f->h.nak, 0, sizeof(f->h.nak));
+	f->len = 0;
+	check_reply(f, was, f->len);
+	f->h.op = WEFT_OP_NAK;
+	f->h.flags = 0;
+	f->h.nak.code = htobe32(code);
+	frame_seal(f, c);
+	W.st.naks++;
+	c->naks++;
+	cpu->cur = NULL;
+	net_send(f, cpu->host);
+	return STEP_END;
+}
+
+static enum step claim(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_rx *rx = &c->grx.rx;
+	__u32 msn = rx->msn;
+
+	if (rx->err)
+		return reply_nak(cpu, rx->err);
+	weft_rx_advance(rx);
+	w->verdict = weft_rx_claim(rx, w->psn, w->flags & WEFT_F_LAST);
+	check_rx(c);
+	if (rx->msn != msn) {
+		c->ring.arrived = rx->msn;
+		check_sealed(c);
+	}
+	switch (w->verdict) {
+	case WEFT_RX_NEW:
+		return RX_TARGET;
+	case WEFT_RX_DUP:
+		W.st.dups++;
+		w->flags = WEFT_F_DUP;
+		return RX_REPLY;
+	case WEFT_RX_BUSY:
+		W.st.busy++;
+		W.lost_tokens++;
+		return STEP_END;
+	default:
+		W.st.out_of_window++;
+		W.lost_tokens++;
+		return STEP_END;
+	}
+}
+
+static enum step target(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_rx *rx = &c->grx.rx;
+	uint32_t code = check_target(c, cpu->cur);
+
+	if (code) {
+		if (!rx->err) {
+			rx->err = code;
+			rx->err_psn = w->psn;
+		}
+		W.st.refused++;
+		return reply_nak(cpu, rx->err);
+	}
+	w->target = c->dst + be64toh(cpu->cur->h.data.roff);
+	return RX_COPY;
+}
+
+static enum step advance(struct cpu *cpu)
+{
+	struct conn *c = cpu->w.c;
+	struct weft_rx *rx = &c->grx.rx;
+	__u32 msn = rx->msn;
+
+	for (int i = 0; i < 6 && weft_rx_advance(rx); i++)
+		;
+	check_rx(c);
+	if (rx->msn != msn) {
+		c->ring.arrived = rx->msn;
+		check_sealed(c);
+	}
+	return RX_REPLY;
+}
+
+static enum step reply(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct frame *f = cpu->cur;
+	struct weft_rx_sack k;
+	uint32_t was = f->len;
+
+	weft_rx_sack(&c->grx.rx, w->psn, &k);
+	check_ack_out(c, &k, w->psn);
+	f->len = 0;
+	check_reply(f, was, f->len);
+	memset(&f->h.ack, 0, sizeof(f->h.ack));
+	f->h.op = WEFT_OP_ACK;
+	f->h.flags = (w->flags & WEFT_F_DUP) | (f->ce ? WEFT_F_CE : 0);
+	f->h.ack.cum = htobe32(k.cum);
+	f->h.ack.msn = htobe32(k.msn);
+	f->h.ack.sack = htobe64(k.bits);
+	f->h.ack.sack_base = htobe32(k.base);
+	frame_seal(f, c);
+	W.st.acks++;
+	cpu->cur = NULL;
+	net_send(f, cpu->host);
+	return STEP_END;
+}
+
+enum step rx_step(struct cpu *cpu, enum step s)
+{
+	struct work *w = &cpu->w;
+	struct frame *f = cpu->cur;
+	uint32_t half = f->len / 2;
+
+	switch (s) {
+	case RX_CLAIM:
+		return claim(cpu);
+	case RX_TARGET:
+		return target(cpu);
+	case RX_COPY:
+		memcpy(w->target, f->payload, half);
+		return RX_COPY_REST;
+	case RX_COPY_REST:
+		memcpy(w->target + half, f->payload + half, f->len - half);
+		W.st.bytes += f->len;
+		w->flags = 0;
+		check_placed(w->c, w->psn);
+		return RX_COMMIT;
+	case RX_COMMIT:
+		return weft_rx_commit(&w->c->grx.rx, w->psn) ? RX_ADVANCE : RX_REPLY;
+	case RX_ADVANCE:
+		return advance(cpu);
+	case RX_REPLY:
+		return reply(cpu);
+	default:
+		return STEP_END;
+	}
+}

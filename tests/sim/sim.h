@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The simulator's world: hosts, CPUs, connections, frames, and what its parts offer each other. */
+#ifndef WEFT_SIM_H
+#define WEFT_SIM_H
+
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weft/core/check.h>
+#include <weft/core/ring.h>
+#include <weft/core/rx_track.h>
+#include <weft/core/tx_score.h>
+
+#define SIM_HOSTS 2
+#define SIM_CPUS 16
+#define SIM_QPS 4
+#define SIM_PAYLOAD 256 /* largest payload of a segment */
+#define SIM_SEGS 6000 /* PSNs a connection may use */
+#define SIM_MSGS 4096 /* messages a connection may post */
+#define SIM_SRC (1 << 20) /* bytes of source memory */
+#define SIM_RING 256 /* frames a CPU's queue holds */
+#define SIM_TTL 64
+
+#define US 1000ull
+#define MS 1000000ull
+
+/* ---- random numbers: xoshiro256**, seeded by splitmix64 (Blackman and Vigna) ---- */
+
+extern uint64_t sim_rng[4];
+void rng_seed(uint64_t seed);
+
+static inline uint64_t rng(void)
+{
+	uint64_t *s = sim_rng, r = s[1] * 5, t = s[1] << 17;
+
+	r = (r << 7 | r >> 57) * 9;
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = s[3] << 45 | s[3] >> 19;
+	return r;
+}
+
+/* 0 to n - 1 */
+static inline uint32_t below(uint32_t n)
+{
+	return (uint32_t)(((rng() >> 32) * n) >> 32);
+}
+
+static inline uint32_t between(uint32_t lo, uint32_t hi)
+{
+	return lo + below(hi - lo + 1);
+}
+
+/* true with probability p / 2^20 */
+static inline int chance(uint32_t p)
+{
+	return (rng() >> 44) < p;
+}
+#define PERMILLE(x) ((uint32_t)((x) * 1048.576))
+
+/* ---- what a seed draws ---- */
+
+struct params {
+	uint32_t qps, cpus[SIM_HOSTS], nev, payload, cwnd, budget, hard, segs;
+	uint32_t loss, dup, reorder, corrupt, payload_corrupt, ce; /* probabilities a frame */
+	uint32_t xmit_fail, db_loss, stall, preempt; /* probabilities a frame, doorbell, step */
+	uint32_t delay, jitter, reorder_by, stall_by; /* ns */
+	uint32_t look; /* timer period, ns */
+	uint32_t tick0; /* clock at virtual time 0 */
+	uint32_t psn0, msn0;
+	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely;
+};
+
+/* ---- frames ---- */
+
+enum frame_kind { FRAME_WIRE, FRAME_POST, FRAME_LOOK, FRAME_FILL, FRAME_GROW };
+
+struct frame {
+	union {
+		struct weft_hdr h;
+		__u64 w[8];
+	};
+	struct frame *next;
+	uint64_t nth; /* frames sent before it */
+	uint32_t sum; /* payload checksum */
+	uint32_t qp; /* of a doorbell */
+	uint16_t len; /* payload bytes carried */
+	uint8_t kind, host, cpu; /* where it arrives */
+	uint8_t born; /* CPU its token lives on */
+	uint8_t ttl, hops, ce, marked; /* L3, and what the network did to it */
+	uint8_t claimed; /* FILL: for the PSN in sum */
+	uint8_t payload[SIM_PAYLOAD];
+};
+
+/* ---- connections: host `from` writes into host 1 - `from` ---- */
+
+struct psn_rec { /* what is known of a PSN, by psn - psn0 */
+	uint64_t loff, roff;
+	uint32_t ssn, moff;
+	uint16_t len;
+	uint8_t known, placed, last;
+};
+
+struct msg_rec {
+	uint64_t loff, roff;
+	uint32_t len, end; /* end: records up to its last segment, plus one; 0 not yet cut */
+	uint8_t bad, sealed, completed;
+};
+
+struct guarded_tx {
+	uint64_t before;
+	struct weft_tx tx;
+	uint64_t after;
+};
+
+struct guarded_rx {
+	uint64_t before;
+	struct weft_rx rx;
+	uint64_t after;
+};
+
+struct conn {
+	struct guarded_tx gtx;
+	struct guarded_rx grx;
+	struct weft_ring ring;
+	__u64 keys[WEFT_CHECK_KEYS];
+	uint64_t key;
+	uint32_t id, gen, qpn, from, psn0, msn0;
+	uint32_t conf; /* configured cwnd */
+	uint8_t closed, finished, nak_posted;
+	/* the application */
+	uint32_t posted, segs_posted, segs_quota, dst_used;
+	uint32_t last_una, last_done;
+	/* the checker */
+	uint32_t cut, contig, sealed, completed, naks;
+	uint64_t steps, progress;
+	uint64_t grace[SIM_HOSTS][SIM_CPUS]; /* frames each CPU must have finished */
+	struct psn_rec psn[SIM_SEGS];
+	struct msg_rec msg[SIM_MSGS];
+	uint8_t *dst, *old_dst; /* target memory; that of the generation before */
+	uint32_t dst_size, old_size;
+};
+
+/* ---- hosts ---- */
+
+struct work { /* locals of one frame's run through the program */
+	struct conn *c;
+	uint32_t gen;
+	__u32 now, prod, wnd, more, psn, dom;
+	enum weft_claim claim;
+	enum weft_rx_verdict verdict;
+	struct weft_score score;
+	struct weft_seg seg;
+	__u8 flags;
+	uint8_t *target;
+};
+
+struct cpu {
+	struct frame *head, *tail, *cur;
+	uint32_t queued, pc;
+	uint64_t served; /* frames finished */
+	uint8_t host, id, running;
+	struct work w;
+};
+
+struct host {
+	struct cpu cpu[SIM_CPUS];
+	uint32_t cpus;
+	int32_t dom_inflight[WEFT_DOMAINS];
+	int32_t active;
+};
+
+/* ---- the world ---- */
+
+enum event_kind { EVENT_CPU, EVENT_ARRIVE, EVENT_APP, EVENT_TIMER, EVENT_CHANGE, EVENT_RESET };
+
+struct stats {
+	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
+	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
+	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent;
+};
+
+struct world {
+	struct params p;
+	struct host host[SIM_HOSTS];
+	struct conn *conn[SIM_QPS];
+	uint64_t now, seed, frames, live_frames;
+	uint64_t drop_nth; /* systematic mode: lose this frame, ~0 none */
+	uint64_t outage_from, outage_to;
+	uint64_t done_at;
+	uint32_t lost_tokens, stalls, open;
+	int failed, verbose;
+	char why[256];
+	struct stats st;
+};
+
+extern struct world W;
+extern struct stats total;
+extern uint8_t sim_src[SIM_SRC];
+
+/* world.c */
+void event_at(uint64_t when, enum event_kind kind, uint32_t a, void *p);
+int world_run(uint64_t seed, const struct params *p, uint64_t drop_nth);
+struct frame *frame_new(void);
+void frame_free(struct frame *f);
+__u32 ticks_now(void);
+
+/* params.c */
+void params_draw(struct params *p);
+void params_quiet(struct params *p);
+
+/* net.c */
+void net_send(struct frame *f, uint32_t from_host);
+void cpu_enqueue(uint32_t host, uint32_t cpu, struct frame *f);
+void doorbell(struct conn *c, enum frame_kind kind);
+void net_forge(struct conn *c);
+
+/* host.c */
+void cpu_run(struct cpu *cpu);
+void frame_seal(struct frame *f, struct conn *c);
+uint32_t payload_sum(const struct frame *f);
+
+/* tx_host.c, rx_host.c: one step; returns the next, 0 when the frame is done with */
+enum step {
+	STEP_END = 0,
+	STEP_PARSE,
+	TX_SCORE,
+	TX_RECHECK,
+	TX_AGAIN,
+	TX_FILL,
+	TX_FILL_REST,
+	TX_BELL,
+	TX_CLONE,
+	RX_CLAIM,
+	RX_TARGET,
+	RX_COPY,
+	RX_COPY_REST,
+	RX_COMMIT,
+	RX_ADVANCE,
+	RX_REPLY,
+};
+enum step tx_step(struct cpu *cpu, enum step s);
+enum step rx_step(struct cpu *cpu, enum step s);
+
+/* app.c */
+struct conn *conn_new(uint32_t id, uint32_t from, uint32_t gen);
+void conn_free(struct conn *c);
+void app_run(struct conn *c);
+void app_timer(struct conn *c);
+void app_change(struct conn *c);
+void app_reset(struct conn *c);
+void app_done(struct conn *c);
+
+/* check.c: one checker an invariant */
+void fail(const char *inv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd); /* I10, I12 */
+void check_tx(struct conn *c); /* I8, I10 */
+void check_rx(struct conn *c); /* I4, I8 */
+void check_data_frame(const struct conn *c, const struct frame *f, const struct weft_seg *s,
+		      __u32 ts); /* I13 */
+void check_arrival(const struct frame *f); /* I13 */
+void check_placed(struct conn *c, __u32 psn);
+void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn); /* I3 */
+void check_ack_in(struct conn *c); /* I3 */
+void check_reply(const struct frame *f, uint32_t was_len, uint32_t len); /* I6 */
+void check_sealed(struct conn *c); /* I1, at arrival */
+void check_end(void); /* I1, I2, I5, I10, I11, efficiency */
+void check_memory(struct conn *c); /* I2, I5, I11, at the end */
+
+/* i7.c, single.c */
+int i7_run(int verbose);
+int single_run(int verbose);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* I15, systematically: small exchanges, once for every frame in them, with that frame lost. */
+#include "sim.h"
+
+/* Sizes of exchange: requests, windows and CPUs that put the losses in different places. */
+static const struct {
+	uint32_t segs, cwnd, payload, cpus;
+	uint8_t mono, lonely;
+} shapes[] = {
+	{ 1, 8, 16, 1, 1, 0 },	 { 2, 8, 16, 1, 1, 0 },	  { 3, 1, 16, 1, 0, 1 },
+	{ 40, 8, 16, 1, 0, 0 },	 { 40, 4, 16, 2, 1, 0 },  { 60, 64, 16, 3, 0, 1 },
+	{ 30, 2, 16, 2, 0, 1 },	 { 90, 16, 7, 3, 0, 0 },
+};
+
+int single_run(int verbose)
+{
+	uint64_t runs = 0;
+
+	for (uint32_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		struct params p;
+		uint64_t frames;
+
+		params_quiet(&p);
+		p.segs = shapes[i].segs - 1; /* a connection gets segs / qps + 1 */
+		p.cwnd = shapes[i].cwnd;
+		p.payload = shapes[i].payload;
+		p.cpus[0] = p.cpus[1] = shapes[i].cpus;
+		p.mono = shapes[i].mono;
+		p.lonely = shapes[i].lonely;
+		if (world_run(i, &p, ~0ull)) {
+			printf("# exchange %u without a loss: %s\n", i, W.why);
+			return -1;
+		}
+		frames = W.frames;
+		for (uint64_t n = 0; n < frames; n++) {
+			runs++;
+			if (world_run(i, &p, n)) {
+				printf("# exchange %u, frame %llu lost: %s\n", i,
+				       (unsigned long long)n, W.why);
+				return -1;
+			}
+			if (W.now > 2000 * MS) {
+				printf("# exchange %u, frame %llu lost: took %llu ms\n", i,
+				       (unsigned long long)n, (unsigned long long)(W.now / MS));
+				return -1;
+			}
+		}
+		if (verbose)
+			printf("# exchange %u: %llu frames, each lost once\n", i,
+			       (unsigned long long)frames);
+	}
+	printf("# %llu runs, each with one frame lost\n", (unsigned long long)runs);
+	return 0;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The requester's half of a host: score, claim, fill, new tokens, device budget. */
+#include "sim.h"
+
+/* ---- the device's books (I10); each locked section enters what it did ---- */
+
+static void account(struct host *h, uint32_t from, uint32_t freed, uint32_t to, uint32_t claimed)
+{
+	h->dom_inflight[from & (WEFT_DOMAINS - 1)] -= freed;
+	h->dom_inflight[to & (WEFT_DOMAINS - 1)] += claimed;
+}
+
+static __u32 window(const struct host *h, const struct weft_tx *tx)
+{
+	return weft_cc_window(&tx->cc, W.p.budget * h->cpus, h->active);
+}
+
+static __u32 grant(const struct host *h, __u32 dom, __u32 want, int first)
+{
+	int32_t used = h->dom_inflight[dom], room = (int32_t)W.p.budget - used;
+
+	if (room < (int32_t)want)
+		want = room > 0 ? room : 0;
+	if (!want && first && used < (int32_t)W.p.hard)
+		want = 1;
+	return want;
+}
+
+/* What the application sees; locked. */
+static void publish(struct conn *c)
+{
+	c->ring.sq_done = c->gtx.tx.done;
+	c->ring.tx_una = c->gtx.tx.una;
+}
+
+/* Locked: claim for this CPU's token. */
+static void claim(struct host *h, struct work *w)
+{
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+
+	w->claim = weft_tx_claim(tx, c->ring.sq, w->prod, w->wnd, w->now, w->dom, &w->seg);
+	if (w->claim == WEFT_CLAIM_OK) {
+		weft_ring_active(tx, &c->ring);
+		account(h, 0, 0, w->dom, 1);
+		check_claim(c, &w->seg, w->wnd);
+	}
+	check_tx(c);
+}
+
+static void start_clones(struct cpu *cpu, uint32_t n)
+{
+	while (n--) {
+		struct frame *f = frame_new();
+
+		f->kind = FRAME_FILL;
+		f->qp = cpu->w.c->qpn;
+		f->born = cpu->id;
+		cpu_enqueue(cpu->host, cpu->id, f);
+	}
+}
+
+/* Tokens are missing: this one becomes two, or starts another CPU. */
+static void grow(struct cpu *cpu)
+{
+	struct host *h = &W.host[cpu->host];
+
+	if (h->cpus > 1 && !below(16)) {
+		struct frame *f = frame_new();
+
+		f->kind = FRAME_GROW;
+		f->qp = cpu->w.c->qpn;
+		f->born = below(h->cpus);
+		cpu_enqueue(cpu->host, f->born, f);
+		return;
+	}
+	start_clones(cpu, grant(h, cpu->w.dom, 2, 0) < 2 ? 1 : 2);
+}
+
+static void take_nak(struct conn *c, const struct frame *f, __u32 psn)
+{
+	struct weft_tx *tx = &c->gtx.tx;
+
+	if (tx->nxt - psn - 1 >= WEFT_WIN || tx->err)
+		return;
+	tx->err = WEFT_TX_ERR_NAK;
+	tx->err_info = be32toh(f->h.nak.code);
+	tx->err_ssn = tx->slot[psn & (WEFT_WIN - 1)].ssn;
+	c->ring.tx_err_info = tx->err_info;
+	c->ring.tx_err = tx->err;
+}
+
+static enum step score(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+	struct host *h = &W.host[cpu->host];
+	const struct frame *f = cpu->cur;
+	int was = tx->inflight != 0, bad;
+	struct weft_ack a = {
+		.psn = w->psn,
+		.ts = be32toh(f->h.ts),
+		.cum = be32toh(f->h.ack.cum),
+		.msn = be32toh(f->h.ack.msn),
+		.sack_base = be32toh(f->h.ack.sack_base),
+		.sack = be64toh(f->h.ack.sack),
+		.flags = w->flags,
+	};
+
+	if (f->h.op == WEFT_OP_NAK) {
+		take_nak(c, f, w->psn);
+		return STEP_END;
+	}
+	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
+	if (bad) {
+		W.st.unsent++;
+		return STEP_END;
+	}
+	check_ack_in(c);
+	account(h, w->score.dom, w->score.freed, 0, 0);
+	w->wnd = window(h, tx);
+	if (tx->inflight + 1 < w->wnd)
+		w->more = weft_tx_deficit(tx, c->ring.sq, w->prod, w->wnd);
+	if (w->more < 2) {
+		claim(h, w);
+		if (w->claim == WEFT_CLAIM_EMPTY)
+			weft_ring_absorb(tx, &c->ring);
+	}
+	publish(c);
+	check_tx(c);
+	h->active += (tx->inflight != 0) - was;
+	if (w->more >= 2) {
+		grow(cpu);
+		return STEP_END;
+	}
+	if (w->claim == WEFT_CLAIM_EMPTY)
+		return TX_RECHECK;
+	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
+}
+
+static enum step again(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct weft_tx *tx = &w->c->gtx.tx;
+	struct host *h = &W.host[cpu->host];
+	int was = tx->inflight != 0;
+
+	w->wnd = window(h, tx);
+	claim(h, w);
+	h->active += (tx->inflight != 0) - was;
+	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
+}
+
+/* A doorbell, a look, or a token sent over: see what is missing and start it. */
+static enum step bell(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+	struct host *h = &W.host[cpu->host];
+	struct weft_cc_event none = { .now = w->now };
+	struct weft_score r = { .freed = 0 };
+	int was = tx->inflight != 0, first;
+	uint32_t n;
+
+	if (cpu->cur->kind == FRAME_LOOK)
+		weft_tx_timeout(tx, w->now, c->conf, &r);
+	else
+		weft_cc_update(&tx->cc, c->conf, &none);
+	account(h, r.dom, r.freed, 0, 0);
+	w->wnd = window(h, tx);
+	n = weft_tx_deficit(tx, c->ring.sq, w->prod, w->wnd);
+	first = tx->inflight == 0;
+	/* a small message goes out in the doorbell's own frame */
+	if (n && n <= 2 && cpu->cur->kind == FRAME_POST && below(2))
+		claim(h, w);
+	check_tx(c);
+	h->active += (tx->inflight != 0) - was;
+	if (w->claim == WEFT_CLAIM_OK)
+		return TX_FILL;
+	n = n ? grant(h, w->dom, n, first) : 0;
+	start_clones(cpu, n);
+	return STEP_END;
+}
+
+/* A clone on its way out: claim for it, or take what was claimed for it. */
+static enum step clone(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+	struct host *h = &W.host[cpu->host];
+	const struct frame *f = cpu->cur;
+	int was = tx->inflight != 0;
+
+	if (f->claimed) {
+		const struct weft_tx_slot *s = &tx->slot[f->sum & (WEFT_WIN - 1)];
+
+		if (tx->nxt - f->sum - 1 >= WEFT_WIN || s->state != WEFT_SLOT_OUT)
+			return STEP_END;
+		weft_tx_segment(tx, f->sum, s->ssn, s->seg, &w->seg);
+		w->seg.ev = s->ev;
+		if (s->tries > 1)
+			w->seg.flags |= WEFT_F_RETX;
+		w->now = tx->log[s->seq & (WEFT_TX_LOG - 1)].ts;
+		return TX_FILL;
+	}
+	w->wnd = window(h, tx);
+	claim(h, w);
+	if (w->claim == WEFT_CLAIM_EMPTY)
+		weft_ring_absorb(tx, &c->ring);
+	h->active += (tx->inflight != 0) - was;
+	if (w->claim == WEFT_CLAIM_EMPTY)
+		return TX_RECHECK;
+	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
+}
+
+/* Headers and the first part of the payload; the application may be seen in between. */
+static enum step fill(struct cpu *cpu)
+{
+	const struct weft_seg *s = &cpu->w.seg;
+	struct frame *f = cpu->cur;
+
+	if (!f->claimed && !below(256)) {
+		/* the frame cannot grow: a clone is made for what is claimed */
+		struct frame *n = frame_new();
+
+		n->kind = FRAME_FILL;
+		n->qp = cpu->w.c->qpn;
+		n->born = cpu->id;
+		n->claimed = 1;
+		n->sum = s->psn;
+		cpu_enqueue(cpu->host, cpu->id, n);
+		return STEP_END;
+	}
+	f->len = s->len;
+	memcpy(f->payload, sim_src + s->loff, s->len / 2);
+	return TX_FILL_REST;
+}
+
+static enum step fill_rest(struct cpu *cpu)
+{
+	const struct weft_seg *s = &cpu->w.seg;
+	struct conn *c = cpu->w.c;
+	struct frame *f = cpu->cur;
+
+	memcpy(f->payload + s->len / 2, sim_src + s->loff + s->len / 2, s->len - s->len / 2);
+	f->claimed = 0;
+	f->h.op = WEFT_OP_DATA;
+	f->h.flags = s->flags;
+	f->h.ev = s->ev;
+	f->h.psn = htobe32(s->psn);
+	f->h.ts = htobe32(cpu->w.now);
+	f->h.data.rkey = htobe32(s->rkey);
+	f->h.data.msn = htobe32(s->msn);
+	f->h.data.roff = htobe64(s->roff);
+	f->h.data.moff = htobe32(s->moff);
+	f->h.data.mlen = htobe32(s->mlen);
+	f->h.data.rsvd[0] = f->h.data.rsvd[1] = 0;
+	f->born = cpu->id;
+	frame_seal(f, c);
+	check_data_frame(c, f, s, cpu->w.now);
+	W.st.packets++;
+	if (s->flags & WEFT_F_RETX)
+		W.st.retransmits++;
+	if (chance(W.p.xmit_fail)) {
+		/* the driver refuses it after the claim, and nobody is told */
+		W.st.lost++;
+		W.lost_tokens++;
+		return STEP_END;
+	}
+	cpu->cur = NULL;
+	net_send(f, cpu->host);
+	return STEP_END;
+}
+
+enum step tx_step(struct cpu *cpu, enum step s)
+{
+	struct work *w = &cpu->w;
+
+	switch (s) {
+	case TX_SCORE:
+		return score(cpu);
+	case TX_RECHECK:
+		return weft_ring_recheck(&w->c->ring, w->prod) ? TX_AGAIN : STEP_END;
+	case TX_AGAIN:
+		w->prod = w->c->ring.sq_prod;
+		return again(cpu);
+	case TX_BELL:
+		return bell(cpu);
+	case TX_CLONE:
+		return clone(cpu);
+	case TX_FILL:
+		return fill(cpu);
+	case TX_FILL_REST:
+		return fill_rest(cpu);
+	default:
+		return STEP_END;
+	}
+}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# shellcheck shell=bash
+# The weft side of a bench: `weft perf` between the hosts of a topology (sourced).
+
+WEFT_PORT=7471
+# The processor of write_bw_1core: not 0, which gets most of a machine's interrupts.
+ONE_CORE=$(($(nproc --all) > 1 ? 1 : 0))
+weft_server=''
+
+# weft_start TOPOLOGY SERVER-PREFIX CLIENT-PREFIX SECONDS ARGS...: in the background
+weft_start() {
+	local topo=$1 pin_b=$2 pin_a=$3 secs=$4
+	shift 4
+
+	topology "$topo" || return 1
+	# shellcheck disable=SC2086 # the prefixes are words
+	lab_spawn_in "$LAB_B" $pin_b "$O/weft" perf server -p $WEFT_PORT "$LAB_IF_B" \
+		>"$LAB_TMP/server" 2>&1
+	weft_server=$LAB_SPAWNED
+	wait_listen "$LAB_B" $WEFT_PORT "$weft_server" || return 1
+	# shellcheck disable=SC2086
+	lab_spawn_in "$LAB_A" $pin_a "$O/weft" perf write "$LAB_IF_A" 10.9.0.2:$WEFT_PORT \
+		--time "$secs" -j "$@" >"$LAB_TMP/client" 2>"$LAB_TMP/client.err"
+}
+
+# Wait for the end; $1 is the jq expression of the number for $SAMPLE. A mismatch, an error
+# completion or a verification that did not take place fails the bench.
+weft_finish() {
+	local rc
+
+	lab_wait "$LAB_SPAWNED"
+	rc=$?
+	lab_stop "$weft_server"
+	if [ "$rc" -ne 0 ]; then
+		complain "weft perf write: status $rc: $(tail -n 3 "$LAB_TMP/client.err")"
+		return 1
+	fi
+	jq -e '.verified == true and .errors == 0' "$LAB_TMP/client" >/dev/null 2>&1 ||
+		{ complain "weft perf write: not verified: $(cat "$LAB_TMP/client")"; return 1; }
+	[ -n "${WEFT_DEFAULTS:-}" ] || WEFT_DEFAULTS=$(jq -c '{ evs, cwnd, payload, csum }' \
+		"$LAB_TMP/client")
+	json_number "$1" "$LAB_TMP/client" ||
+		complain "weft perf write: no $1 in $(cat "$LAB_TMP/client")"
+}
+
+# weft_bw TOPOLOGY ARGS...
+weft_bw() {
+	weft_start "$1" '' '' "$BENCH_SECS" --verify "${@:2}" && weft_finish .goodput_gbps
+}
+
+weft_bw_one_core() {
+	weft_start "$1" "taskset -c $ONE_CORE" "taskset -c $ONE_CORE" "$BENCH_SECS" --verify \
+		"${@:2}" && weft_finish .goodput_gbps
+}
+
+weft_rate() {
+	weft_start "$1" '' '' "$BENCH_SECS" --verify "${@:2}" && weft_finish .msg_rate
+}
+
+# weft_lat FIELD ARGS...: two applications on cores 0 and 1
+weft_lat() {
+	weft_start pair:3498 'taskset -c 0' 'taskset -c 1' "$BENCH_SECS" --lat --verify "${@:2}" &&
+		weft_finish ".lat_us.$1"
+}
+
+weft_cpu() {
+	local cpu
+
+	weft_start "$1" '' '' $((BENCH_SECS + 2)) --verify "${@:2}" || return 1
+	cpu_window
+	cpu=$SAMPLE
+	weft_finish .goodput_gbps && SAMPLE=$(cpu_per_gb "$cpu" "$SAMPLE")
+}
+
+# Kernel and user memory of one QP, as the tool accounts for it.
+weft_idle_bytes() {
+	weft_start pair:3498 '' '' 2 --verify --size 64 || return 1
+	sleep 1
+	lab_in "$LAB_A" "$O/weft" -j qp show "$LAB_IF_A" >"$LAB_TMP/qp" 2>&1
+	weft_finish .messages || return 1
+	json_number '[.. | .bytes_per_qp? | numbers] | first' "$LAB_TMP/qp" ||
+		complain "weft qp show: no bytes_per_qp: $(head -n 3 "$LAB_TMP/qp")"
+}

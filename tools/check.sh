@@ -1,0 +1,231 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Run the test suites and see that they leave nothing behind: check.sh [--fast] [--only PATTERN].
+#
+# Everything runs in a process and mount namespace of its own with an empty bpffs and an empty
+# /run/netns, so what is left at the end is ours, and whatever happens dies with this script.
+# WEFT_CHECK_SHARED=1: other tests load XDP programs on this machine meanwhile; do not count those.
+set -u
+
+usage() {
+	echo "usage: check.sh [--fast] [--only PATTERN]" >&2
+	exit 2
+}
+
+# Without privileges only the unprivileged suites could run, and a skip must not look like a pass.
+if [ "$(id -u)" -ne 0 ]; then
+	echo "weft: check: not root; run as root, or run build/tests/unit/* by hand" >&2
+	exit 1
+fi
+
+# The outer half: own the namespaces, pass signals on, report 128 + signal.
+if [ "${WEFT_CHECK_INNER:-}" = "" ]; then
+	WEFT_CHECK_INNER=1 unshare --mount --pid --fork --mount-proc --propagation private \
+		--kill-child "$0" "$@" &
+	child=$!
+	stop() {
+		trap '' INT TERM
+		# unshare itself ignores SIGTERM while it waits; its only child does not.
+		pkill -TERM -P "$child"
+		wait "$child"
+		exit "$1"
+	}
+	trap 'stop 130' INT
+	trap 'stop 143' TERM
+	wait "$child"
+	exit $?
+fi
+unset WEFT_CHECK_INNER
+
+cd "$(dirname "$0")/.." || exit 1
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+O=$(realpath -m "${O:-build}")
+export O LAB_BUILD=$O CMOCKA_MESSAGE_OUTPUT=TAP
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1} UBSAN_OPTIONS=print_stacktrace=1
+fast=
+only='*'
+while [ $# -gt 0 ]; do
+	case $1 in
+	--fast) fast=1 ;;
+	--only) only=${2:-}; shift ;;
+	*) usage ;;
+	esac
+	shift
+done
+[ -n "$only" ] || usage
+
+passed=0 failed=0 skipped=0 suite_pid=
+tmp=$(mktemp -d)
+finish() {
+	rm -rf "$tmp"
+}
+trap finish EXIT
+interrupted() {
+	trap '' INT TERM
+	[ -n "$suite_pid" ] && kill -TERM "$suite_pid" 2>/dev/null && wait "$suite_pid"
+	echo "weft: check: interrupted" >&2
+	exit 130
+}
+trap interrupted INT TERM
+
+# ---- what must be the same afterwards ----------------------------------------------------------
+mount -t tmpfs -o mode=755 weft-check /run/netns 2>/dev/null ||
+	{ mkdir -p /run/netns && mount -t tmpfs -o mode=755 weft-check /run/netns; } || exit 1
+mount -t bpf bpf /sys/fs/bpf || exit 1
+
+list_links() { ip -o link show type veth | sed 's/^[0-9]*: //; s/[@:].*//' | sort; }
+list_netns() { ip netns list | awk '{ print $1 }' | sort; }
+list_pins() { find /sys/fs/bpf -mindepth 1 | sort; }
+# Ids fall out of use for good, so a new id is a program loaded meanwhile.
+list_xdp() { bpftool prog show 2>/dev/null | awk '$2 == "xdp" { print $1 $4 }' | sort; }
+list_procs() {
+	local d cmd
+
+	for d in /proc/[0-9]*; do
+		# Zombies have no command line; subshells of this script have this script's.
+		cmd=$(tr '\0' ' ' 2>/dev/null <"$d/cmdline") || continue
+		case $cmd in
+		'' | *tools/check.sh*) ;;
+		*) echo "$cmd(pid ${d#/proc/})" ;;
+		esac
+	done
+}
+snapshot() {
+	list_links >"$tmp/links.$1"
+	list_netns >"$tmp/netns.$1"
+	list_pins >"$tmp/pins.$1"
+	list_xdp >"$tmp/xdp.$1"
+	list_procs >"$tmp/procs"
+	sort -o "$tmp/procs.$1" "$tmp/procs"
+}
+leftovers() {
+	local kind
+
+	snapshot after
+	for kind in links netns pins xdp procs; do
+		[ "$kind" = xdp ] && [ -n "${WEFT_CHECK_SHARED:-}" ] && continue
+		comm -13 "$tmp/$kind.before" "$tmp/$kind.after" | sed "s/^/$kind: /"
+	done
+}
+# Devices without a user take 2 s to go, so ask again before complaining.
+check_leftovers() {
+	local left='' i
+
+	for i in 1 2 3 4 5 6; do
+		left=$(leftovers)
+		[ -z "$left" ] && break
+		[ "$i" = 6 ] || sleep 1
+	done
+	verdict "leftovers: no namespace, veth, XDP program, pin or process" "$left"
+}
+check_kernel_log() {
+	verdict "kernel log: no new BUG, WARNING or Oops" \
+		"$(dmesg | tail -n +$((log_lines + 1)) | grep -E 'BUG:|WARNING:|Oops')"
+}
+# A check of our own: $1 what is right, $2 the evidence against it (empty: passed).
+verdict() {
+	if [ -z "$2" ]; then
+		passed=$((passed + 1))
+		printf 'ok    %s\n' "$1"
+	else
+		failed=$((failed + 1))
+		printf 'FAIL  %s\n%s\n' "$1" "$2"
+	fi
+}
+
+# ---- suites ------------------------------------------------------------------------------------
+# Count the TAP lines of file $1 into pass, fail, skip; a plan that does not add up is a failure.
+count_tap() {
+	read -r pass fail skip plan < <(awk '
+		/^(not )?ok .*# *[Ss][Kk][Ii][Pp]/ { skip++; next }
+		/^ok( |$)/ { pass++; next }
+		/^not ok( |$)/ { fail++; next }
+		/^1\.\.[0-9]+/ { split($0, p, /\.\./); plan += p[2]; plans++ }
+		END { print pass + 0, fail + 0, skip + 0, plans ? plan : -1 }' "$1")
+	if [ "$plan" -ge 0 ] && [ "$plan" -ne $((pass + fail + skip)) ]; then
+		echo "# $((pass + fail + skip)) of $plan planned tests reported" >>"$1"
+		fail=$((fail + 1))
+	fi
+}
+
+# suite NAME SECONDS COMMAND...: without TAP output a suite is one test, judged by its exit status.
+suite() {
+	local name=$1 limit=$2 pass fail skip plan rc start secs out=$tmp/out
+	shift 2
+
+	# shellcheck disable=SC2254 # the pattern is meant as one
+	case $name in $only) ;; *) return ;; esac
+	[ -t 1 ] && printf '...   %-32s\r' "$name"
+	start=${EPOCHREALTIME/./}
+	timeout -k 10 "$limit" "$@" >"$out" 2>&1 </dev/null &
+	suite_pid=$!
+	wait "$suite_pid"
+	rc=$?
+	suite_pid=
+	secs=$(((${EPOCHREALTIME/./} - start) / 100000))
+	count_tap "$out"
+	if [ $((pass + fail + skip)) -eq 0 ]; then
+		[ "$rc" -eq 0 ] && pass=1 || fail=1
+	elif [ "$rc" -ne 0 ] && [ "$fail" -eq 0 ]; then
+		fail=1
+	fi
+	passed=$((passed + pass)) failed=$((failed + fail)) skipped=$((skipped + skip))
+	printf '%-5s %-32s %4d passed %3d failed %3d skipped %6d.%d s\n' \
+		"$([ "$fail" -eq 0 ] && echo ok || echo FAIL)" "$name" "$pass" "$fail" "$skip" \
+		$((secs / 10)) $((secs % 10))
+	if [ "$fail" -ne 0 ]; then
+		tail -n 400 "$out"
+		[ "$rc" -ge 124 ] && [ "$rc" -ne 127 ] &&
+			echo "# ended by a signal or the limit of $limit s (status $rc)"
+		echo "replay: $*"
+	else
+		# Worth seeing also when all is well: skips with their reasons, totals, coverage.
+		grep -E '# *(SKIP|skip|total:|coverage:|note:)' "$out"
+	fi
+}
+each() {
+	local name=$1 limit=$2 f
+	shift 2
+
+	for f in "$@"; do
+		[ -x "$f" ] && [ -f "$f" ] && suite "$name/$(basename "$f" .sh)" "$limit" "$f"
+	done
+}
+have() { [ -e "$1" ]; }
+# A source without its program would be a test that silently does not run.
+check_built() {
+	local f missing=
+
+	for f in tests/unit/*.c; do
+		have "$f" && ! have "$O/tests/unit/$(basename "$f" .c)" && missing+="$f "
+	done
+	have tests/bpf && ! have "$O/tests/bpf/weft-bpf-test" && missing+="tests/bpf "
+	have tests/sim && ! have "$O/tests/sim/weft-sim" && missing+="tests/sim "
+	verdict "built: every test in the tree has its program" "${missing:+not built: $missing}"
+}
+
+log_lines=$(dmesg | wc -l)
+snapshot before
+check_built
+if [ -n "$fast" ]; then
+	each unit 30 "$O"/tests/unit/*
+	have tests/sim && suite sim 30 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
+	have tests/bpf && suite bpf 30 "$O/tests/bpf/weft-bpf-test"
+	have tests/net/smoke.sh && suite net/smoke 30 tests/net/smoke.sh
+else
+	suite lint 300 tools/lint.sh
+	each unit 120 "$O"/tests/unit/*
+	have tests/sim && {
+		suite sim 600 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
+		suite sim-sanitized 300 "$O/tests/sim/weft-sim-san" --seeds 200
+		suite sim-coverage 300 tools/coverage.sh
+	}
+	have tests/bpf && suite bpf 120 "$O/tests/bpf/weft-bpf-test"
+	each net 600 tests/net/smoke.sh tests/net/test_*.sh
+	have vm/run.sh && suite vm 600 vm/run.sh
+fi
+check_leftovers
+check_kernel_log
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

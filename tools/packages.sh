@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Which Debian packages each job needs and how to see that one is there (sourced).
+
+# shellcheck disable=SC2034 # read by the scripts that source this file
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+# Package -> the thing it must provide: a command, or a header for the compiler.
+declare -A PKG_PROVIDES=(
+	[gcc]=cmd:gcc
+	[make]=cmd:make
+	[libc6-dev]=hdr:stdio.h
+	[clang]=cmd:clang
+	[llvm]=cmd:llvm-strip
+	[bpftool]=cmd:bpftool
+	[libbpf-dev]=hdr:bpf/libbpf.h
+	[libxdp-dev]=hdr:xdp/libxdp.h
+	[libmnl-dev]=hdr:libmnl/libmnl.h
+	[libjson-c-dev]=hdr:json-c/json.h
+	[libcmocka-dev]=cmocka
+	[iproute2]=cmd:ip
+	[procps]=cmd:ps
+	[util-linux]=cmd:unshare
+	[jq]=cmd:jq
+	[ethtool]=cmd:ethtool
+	[iperf3]=cmd:iperf3
+	[ucx-utils]=cmd:ucx_perftest
+	[sockperf]=cmd:sockperf
+	[clang-16]=cmd:clang-16
+	[clang-format]=cmd:clang-format
+	[cppcheck]=cmd:cppcheck
+	[shellcheck]=cmd:shellcheck
+	[lcov]=cmd:lcov
+	[qemu-system-x86]=cmd:qemu-system-x86_64
+	[busybox-static]=cmd:busybox
+	[kmod]=cmd:depmod
+	[cpio]=cmd:cpio
+	[xz-utils]=cmd:unxz
+	[iputils-ping]=cmd:ping
+	[xdp-tools]=cmd:xdp-loader
+)
+
+PKGS_build=(gcc libc6-dev clang bpftool libbpf-dev libxdp-dev libmnl-dev libjson-c-dev)
+PKGS_tests=(libcmocka-dev)
+PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
+PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
+PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
+	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools)
+
+# Is what package $1 provides there?
+pkg_present() {
+	local what=${PKG_PROVIDES[$1]} cc=${CC:-gcc}
+
+	case $what in
+	cmd:*) command -v "${what#cmd:}" >/dev/null ;;
+	hdr:*) echo "#include <${what#hdr:}>" | "$cc" -E - >/dev/null 2>&1 ;;
+	cmocka)
+		printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h cmocka.h |
+			"$cc" -E - >/dev/null 2>&1
+		;;
+	esac
+}
+
+# Print those of the packages given that are missing, separated by ", ".
+pkg_missing() {
+	local pkg list=
+
+	for pkg in "$@"; do
+		pkg_present "$pkg" || list+="${list:+, }$pkg"
+	done
+	echo "$list"
+}

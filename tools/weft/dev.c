@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weft up, down, dev: attaching to an interface, and what was obtained. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <linux/ethtool.h>
+#include <linux/if_link.h>
+#include <linux/sockios.h>
+#include <bpf/libbpf.h>
+
+#include "cli.h"
+#include "internal.h"
+
+static const char up_help[] =
+	"usage: weft up DEV [ port N ] [ csum { on | off } ]\n"
+	"\n"
+	"Attach weft to DEV until 'weft down DEV', also while no process uses it.\n"
+	"  port N   UDP port of weft's packets, 1 to 65535 but not 4791; default 4793\n"
+	"  csum on  UDP checksum over whole packets on IPv4 as well; IPv6 always has it; default off\n";
+
+static const char down_help[] =
+	"usage: weft down DEV\n"
+	"\n"
+	"Remove everything weft has put on DEV, used or not.\n";
+
+static const char dev_help[] =
+	"usage: weft dev [ show ] [ DEV ] [ -j ]\n"
+	"\n"
+	"Interfaces that weft is on: mode, programs, queues, MTU, payload and why, frame growth,\n"
+	"checksum mode, UDP port, budget, users, doorbell interfaces, pin directory.\n";
+
+/* Who comes first decides on port and checksum: do not silently ignore what is asked now. */
+static int check_options(const char *dev, const struct weft_open_opts *o, int csum)
+{
+	struct pinned *list, *p = NULL;
+	int n = pins_find(NULL, &list), rc = CLI_OK;
+
+	for (int i = 0; i < n && !p; i++)
+		if (!strcmp(list[i].ifname, dev) && list[i].ifindex)
+			p = &list[i];
+	if (p && o->port && o->port != p->cfg.port)
+		rc = cli_fail(dev, "is up with UDP port %u; to change it run 'weft down %s' first",
+			      p->cfg.port, dev);
+	else if (p && csum >= 0 && csum != !!(p->cfg.flags & WEFT_DEV_CSUM4))
+		rc = cli_fail(dev, "is up with csum %s; to change it run 'weft down %s' first",
+			      csum ? "off" : "on", dev);
+	free(list);
+	return n < 0 ? CLI_FAIL : rc;
+}
+
+int cmd_up(int argc, char **argv)
+{
+	struct weft_open_opts o = { .size = sizeof(o), .persist = 1 };
+	int rc = cli_common("up", up_help, &argc, &argv), csum = -1, n;
+	struct weft_dev *dev;
+	const char *name;
+	uint64_t port;
+
+	if (rc >= 0)
+		return rc;
+	n = argc && !strcmp(argv[0], "dev") ? 2 : 1;
+	rc = cli_dev_arg("up", argc < n ? argc : n, argv, true, &name);
+	if (rc >= 0)
+		return rc;
+	for (int i = n; i < argc; i += 2) {
+		if (strcmp(argv[i], "port") && strcmp(argv[i], "csum"))
+			return cli_usage("up", "what is \"%s\"", argv[i]);
+		if (i + 1 == argc)
+			return cli_usage("up", "\"%s\" needs a value", argv[i]);
+		if (!strcmp(argv[i], "port")) {
+			if (!cli_u64(argv[i + 1], 1, 65535, &port) || port == 4791)
+				return cli_usage("up", "port must be 1 to 65535 but not 4791");
+			o.port = port;
+		} else {
+			csum = !strcmp(argv[i + 1], "on");
+			if (!csum && strcmp(argv[i + 1], "off"))
+				return cli_usage("up", "csum is on or off");
+			o.csum = csum;
+		}
+	}
+	rc = check_options(name, &o, csum);
+	if (rc)
+		return rc;
+	rc = weft_open(name, &o, &dev);
+	if (rc)
+		return cli_lib_fail(name, rc);
+	weft_close(dev);
+	return CLI_OK;
+}
+
+int cmd_down(int argc, char **argv)
+{
+	int rc = cli_common("down", down_help, &argc, &argv);
+	const char *name;
+
+	if (rc >= 0)
+		return rc;
+	rc = cli_dev_arg("down", argc, argv, true, &name);
+	if (rc >= 0)
+		return rc;
+	rc = weft_down(name, NULL);
+	return rc ? cli_lib_fail(name, rc) : CLI_OK;
+}
+
+/* ---- show ---- */
+
+static const char *const progs[] = { "weft_nic", "weft_db", "weft_fill", "weft_sink", "weft_cpu" };
+#define NPROGS (sizeof(progs) / sizeof(progs[0]))
+
+struct facts {
+	const char *mode; /* native, generic, offload, none; other: not our program */
+	uint32_t prog[NPROGS];
+	char driver[ETHTOOL_BUSINFO_LEN];
+	int rxq, txq;     /* 0: the driver does not say */
+	int mtu;          /* now */
+	char why[2][128]; /* payload of IPv4, IPv6 */
+	uint32_t payload[2];
+	const char *growth;
+	char growth_why[192];
+	struct weft_stats stats;
+	int pid[WEFT_PROCS], users;
+	char db[2][IF_NAMESIZE];
+};
+
+static void ask_xdp(const struct pinned *p, struct facts *f)
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, o);
+	uint32_t id;
+
+	f->mode = "none";
+	for (size_t i = 0; i < NPROGS; i++)
+		f->prog[i] = pins_prog_id(p, progs[i]);
+	if (!p->ifindex || bpf_xdp_query(p->ifindex, 0, &o))
+		return;
+	switch (o.attach_mode) {
+	case XDP_ATTACHED_DRV:
+		f->mode = "native";
+		id = o.drv_prog_id;
+		break;
+	case XDP_ATTACHED_SKB:
+		f->mode = "generic";
+		id = o.skb_prog_id;
+		break;
+	case XDP_ATTACHED_HW:
+		f->mode = "offload";
+		id = o.hw_prog_id;
+		break;
+	case XDP_ATTACHED_MULTI:
+		f->mode = "native";
+		id = o.drv_prog_id;
+		break;
+	default: return;
+	}
+	if (!f->prog[0] || id != f->prog[0])
+		f->mode = "other";
+}
+
+static void ask_driver(const struct pinned *p, struct facts *f)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
+	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
+	struct ifreq r = { 0 };
+
+	if (fd < 0)
+		return;
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", p->ifname);
+	if (!ioctl(fd, SIOCGIFMTU, &r))
+		f->mtu = r.ifr_mtu;
+	r.ifr_data = (void *)&drv;
+	if (!ioctl(fd, SIOCETHTOOL, &r))
+		snprintf(f->driver, sizeof(f->driver), "%s", drv.driver);
+	r.ifr_data = (void *)&ch;
+	if (!ioctl(fd, SIOCETHTOOL, &r)) {
+		f->rxq = ch.rx_count + ch.combined_count;
+		f->txq = ch.tx_count + ch.combined_count;
+	}
+	close(fd);
+}
+
+static void explain_payload(const struct pinned *p, struct facts *f)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		int ip = v6 ? 40 : 20, room = (int)p->cfg.mtu - ip - 8 - WEFT_HDR_LEN, n;
+		char *why = f->why[v6];
+
+		f->payload[v6] = weft_path_payload(p->cfg.mtu, v6);
+		n = snprintf(why, sizeof(f->why[0]), "MTU %u - %d IPv%d - 8 UDP - %d weft = %d",
+			     p->cfg.mtu, ip, v6 ? 6 : 4, WEFT_HDR_LEN, room);
+		if (room > WEFT_PAYLOAD_MAX)
+			snprintf(why + n, sizeof(f->why[0]) - n, ", limit %d", WEFT_PAYLOAD_MAX);
+		else if (f->payload[v6] && room != (int)f->payload[v6])
+			snprintf(why + n, sizeof(f->why[0]) - n, ", multiple of 64");
+		else if (!f->payload[v6])
+			snprintf(why + n, sizeof(f->why[0]) - n, ", less than the least, %d",
+				 WEFT_PAYLOAD_MIN);
+	}
+}
+
+/*
+ * Can a frame grow until it holds a full payload? XDP counts the ones that
+ * could not. On veth the answer is known: what it transmits in XDP lives in a
+ * page of its own.
+ */
+static void explain_growth(struct facts *f)
+{
+	uint64_t sent = f->stats.count.tx_data, small = f->stats.count.regrown;
+	bool veth = !strcmp(f->driver, "veth");
+	char seen[96];
+
+	if (sent)
+		snprintf(seen, sizeof(seen), "%llu of %llu frames were too small and replaced",
+			 (unsigned long long)small, (unsigned long long)sent);
+	else
+		snprintf(seen, sizeof(seen), "nothing sent yet");
+	f->growth = small * 100 > sent ? "partial" : veth || sent ? "full" : "unknown";
+	snprintf(f->growth_why, sizeof(f->growth_why), "%s%s",
+		 veth ? "veth: a frame has a page, 3520 B; " : "", seen);
+}
+
+static int gather(const struct pinned *p, struct facts *f)
+{
+	memset(f, 0, sizeof(*f));
+	ask_xdp(p, f);
+	if (p->ifindex)
+		ask_driver(p, f);
+	explain_payload(p, f);
+	if (stats_sum(p, &f->stats))
+		return CLI_FAIL;
+	explain_growth(f);
+	f->users = pins_users(p, f->pid);
+	if (!if_indextoname(p->cfg.db_tx_ifindex, f->db[0]))
+		f->db[0][0] = '\0';
+	if (!if_indextoname(p->cfg.db_ifindex, f->db[1]))
+		f->db[1][0] = '\0';
+	return CLI_OK;
+}
+
+static void show_text(const struct pinned *p, const struct facts *f)
+{
+	bool csum4 = p->cfg.flags & WEFT_DEV_CSUM4;
+
+	printf("%s: ifindex %u%s\n", p->ifname, p->cfg.ifindex,
+	       p->ifindex ? "" : " (the interface is gone)");
+	printf("    mode        %s%s\n", f->mode,
+	       !strcmp(f->mode, "other") ? " (another XDP program is attached)" : "");
+	printf("    driver      %s\n", f->driver[0] ? f->driver : "unknown");
+	printf("    programs   ");
+	for (size_t i = 0; i < NPROGS; i++)
+		if (f->prog[i])
+			printf(" %s %u", progs[i], f->prog[i]);
+	putchar('\n');
+	if (f->rxq || f->txq)
+		printf("    queues      %d receive, %d transmit", f->rxq, f->txq);
+	else
+		printf("    queues      not told by the driver");
+	printf(", %u token domains\n", p->cfg.domains);
+	printf("    mtu         %u", p->cfg.mtu);
+	if (f->mtu && f->mtu != (int)p->cfg.mtu)
+		printf(" when attached, %d now", f->mtu);
+	putchar('\n');
+	for (int v6 = 0; v6 < 2; v6++)
+		printf("    payload v%d  %u B (%s)\n", v6 ? 6 : 4, f->payload[v6], f->why[v6]);
+	printf("    growth      %s (%s)\n", f->growth, f->growth_why);
+	printf("    csum        IPv4 %s, IPv6 on\n", csum4 ? "on" : "off");
+	printf("    udp port    %u\n", p->cfg.port);
+	printf("    budget      %u tokens a domain, at most %u\n", p->cfg.budget, p->cfg.hard);
+	printf("    users       %d", f->users);
+	for (int i = 0; i < WEFT_PROCS; i++)
+		if (f->pid[i])
+			printf("%s slot %d pid %d", f->users ? "," : "", i, f->pid[i]);
+	putchar('\n');
+	printf("    persist     %s\n", p->cfg.flags & WEFT_DEV_PERSIST ? "yes" : "no");
+	printf("    doorbell    %s -> %s\n", f->db[0][0] ? f->db[0] : "gone",
+	       f->db[1][0] ? f->db[1] : "gone");
+	printf("    pins        %s\n", p->dir);
+}
+
+static struct json_object *payload_json(const struct facts *f, int v6)
+{
+	struct json_object *o = json_object_new_object();
+
+	cli_add_u64(o, "bytes", f->payload[v6]);
+	cli_add_str(o, "why", f->why[v6]);
+	return o;
+}
+
+static void show_json(const struct pinned *p, const struct facts *f, struct json_object *out)
+{
+	struct json_object *o = json_object_new_object(), *sub;
+
+	cli_add_str(o, "ifname", p->ifname);
+	cli_add_u64(o, "ifindex", p->cfg.ifindex);
+	cli_add_bool(o, "present", p->ifindex != 0);
+	cli_add_u64(o, "abi", p->cfg.abi);
+	cli_add_str(o, "mode", f->mode);
+	cli_add_str(o, "driver", f->driver[0] ? f->driver : NULL);
+	sub = json_object_new_object();
+	for (size_t i = 0; i < NPROGS; i++)
+		json_object_object_add(sub, progs[i],
+				       f->prog[i] ? json_object_new_uint64(f->prog[i]) : NULL);
+	json_object_object_add(o, "programs", sub);
+	sub = json_object_new_object();
+	json_object_object_add(sub, "rx", f->rxq ? json_object_new_int(f->rxq) : NULL);
+	json_object_object_add(sub, "tx", f->txq ? json_object_new_int(f->txq) : NULL);
+	json_object_object_add(o, "queues", sub);
+	cli_add_u64(o, "domains", p->cfg.domains);
+	cli_add_u64(o, "mtu", p->cfg.mtu);
+	json_object_object_add(o, "mtu_now", f->mtu ? json_object_new_int(f->mtu) : NULL);
+	json_object_object_add(o, "payload_v4", payload_json(f, 0));
+	json_object_object_add(o, "payload_v6", payload_json(f, 1));
+	sub = json_object_new_object();
+	cli_add_str(sub, "state", f->growth);
+	cli_add_u64(sub, "sent", f->stats.count.tx_data);
+	cli_add_u64(sub, "too_small", f->stats.count.regrown);
+	cli_add_str(sub, "why", f->growth_why);
+	json_object_object_add(o, "growth", sub);
+	sub = json_object_new_object();
+	cli_add_bool(sub, "ipv4", p->cfg.flags & WEFT_DEV_CSUM4);
+	cli_add_bool(sub, "ipv6", true);
+	json_object_object_add(o, "csum", sub);
+	cli_add_u64(o, "port", p->cfg.port);
+	cli_add_u64(o, "budget", p->cfg.budget);
+	cli_add_u64(o, "hard", p->cfg.hard);
+	sub = json_object_new_array();
+	for (int i = 0; i < WEFT_PROCS; i++) {
+		struct json_object *u;
+
+		if (!f->pid[i])
+			continue;
+		u = json_object_new_object();
+		cli_add_u64(u, "slot", i);
+		cli_add_u64(u, "pid", f->pid[i]);
+		json_object_array_add(sub, u);
+	}
+	json_object_object_add(o, "users", sub);
+	cli_add_bool(o, "persist", p->cfg.flags & WEFT_DEV_PERSIST);
+	sub = json_object_new_object();
+	cli_add_str(sub, "tx", f->db[0][0] ? f->db[0] : NULL);
+	cli_add_str(sub, "rx", f->db[1][0] ? f->db[1] : NULL);
+	json_object_object_add(o, "doorbell", sub);
+	cli_add_str(o, "pins", p->dir);
+	json_object_array_add(out, o);
+}
+
+static int show(const struct pinned *p, struct json_object *out)
+{
+	struct facts f;
+
+	if (gather(p, &f))
+		return CLI_FAIL;
+	if (out)
+		show_json(p, &f, out);
+	else
+		show_text(p, &f);
+	return CLI_OK;
+}
+
+int cmd_dev(int argc, char **argv)
+{
+	const char *dev;
+	int rc = cli_common("dev", dev_help, &argc, &argv);
+
+	if (rc >= 0)
+		return rc;
+	if (argc && !strcmp(argv[0], "show")) {
+		argc--;
+		argv++;
+	}
+	rc = cli_dev_arg("dev", argc, argv, false, &dev);
+	if (rc >= 0)
+		return rc;
+	return pins_each(dev, show);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weft perf: which side, test data, latency histogram, clock and signals. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "perf.h"
+
+static const char help[] =
+	"usage: weft perf server [ -p PORT ] DEV\n"
+	"       weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
+	"\n"
+	"Measure one-sided WRITEs. 'weft perf write --help' lists the options.\n";
+
+volatile sig_atomic_t perf_stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	perf_stop = 1;
+}
+
+void perf_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	/* no SA_RESTART: a signal ends a wait */
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+uint64_t perf_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+/* splitmix64 (Steele, Lea, Flood 2014): any word on its own. */
+static inline uint64_t word(uint64_t seed, uint64_t i)
+{
+	uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+void perf_fill(void *mem, uint64_t len, uint64_t seed)
+{
+	uint64_t *w = mem, n = len / 8, tail;
+
+	for (uint64_t i = 0; i < n; i++)
+		w[i] = word(seed, i);
+	tail = word(seed, n);
+	memcpy((uint8_t *)mem + n * 8, &tail, len & 7);
+}
+
+uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed)
+{
+	const uint64_t *w = mem;
+	uint64_t whole = covered / 8, at;
+
+	for (uint64_t i = 0; i < whole; i++)
+		if (w[i] != word(seed, i))
+			return i * 8 + __builtin_ctzll(w[i] ^ word(seed, i)) / 8;
+	/* a word that is covered in part, then zeros */
+	for (at = whole * 8; at < len; at++) {
+		uint8_t want = at < covered ? word(seed, whole) >> (8 * (at & 7)) : 0;
+
+		if (((const uint8_t *)mem)[at] != want)
+			return at;
+	}
+	return len;
+}
+
+/* ---- histogram ---- */
+
+static unsigned bucket_of(uint64_t v)
+{
+	unsigned shift;
+
+	if (v < 128)
+		return v;
+	shift = 63 - __builtin_clzll(v) - 7;
+	return shift * 128 + (v >> shift);
+}
+
+static double bucket_mid(unsigned b)
+{
+	unsigned shift;
+
+	if (b < 128)
+		return b;
+	shift = b / 128 - 1;
+	return (double)((uint64_t)(b - shift * 128) << shift) + ((1ull << shift) - 1) / 2.0;
+}
+
+void perf_hist_add(struct perf_hist *h, uint64_t ns)
+{
+	if (!h->n || ns < h->min)
+		h->min = ns;
+	if (ns > h->max)
+		h->max = ns;
+	h->n++;
+	h->bucket[bucket_of(ns)]++;
+}
+
+double perf_hist_at(const struct perf_hist *h, double quantile)
+{
+	uint64_t want = quantile * h->n, seen = 0;
+
+	if (want >= h->n)
+		want = h->n - 1;
+	for (unsigned b = 0; b < sizeof(h->bucket) / sizeof(h->bucket[0]); b++) {
+		double mid = bucket_mid(b);
+
+		seen += h->bucket[b];
+		if (seen > want)
+			return mid < h->min ? h->min : mid > h->max ? h->max : mid;
+	}
+	return h->max;
+}
+
+int cmd_perf(int argc, char **argv)
+{
+	if (!argc)
+		return cli_usage("perf", "server or write");
+	if (!strcmp(argv[0], "server"))
+		return perf_server(argc, argv);
+	if (!strcmp(argv[0], "write"))
+		return perf_write(argc, argv);
+	if (!strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
+		fputs(help, stdout);
+		return CLI_OK;
+	}
+	return cli_usage("perf", "what is \"%s\"", argv[0]);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* weft perf: what client and server say to each other, test data, latency histogram. */
+#ifndef WEFT_TOOL_PERF_H
+#define WEFT_TOOL_PERF_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/weft.h>
+
+/*
+ * A run has one control QP and then its data QPs. Every connection carries a
+ * perf_hello as private data each way. On the control QP both sides WRITE
+ * perf_msg into each other's control memory, one at a time: the client asks,
+ * the server answers, and weft_qp_arrived() counts them. The data QPs carry
+ * nothing but the messages that are measured.
+ *
+ * Integers are in host order; the magic number shows when hosts differ.
+ */
+#define PERF_PORT       7471
+#define PERF_MAGIC      0x66726570u /* "perf" */
+#define PERF_VERSION    1
+#define PERF_REGION     (64ull << 20) /* default region, bytes */
+#define PERF_REGION_MAX (1ull << 30)
+#define PERF_SLOT       512 /* control memory a QP: the peer's message, then ours */
+#define PERF_OUT        256 /* where ours is in it */
+#define PERF_PATIENCE_S 10  /* without any progress */
+
+enum perf_kind { PERF_CTL = 1, PERF_DATA };
+
+struct perf_hello {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t kind;  /* enum perf_kind */
+	uint64_t run;   /* chosen by the client at random */
+	uint64_t off;   /* control memory of the sender: where to write, */
+	uint32_t key;   /* and its key */
+	uint32_t index; /* of a data QP in its run, from 0 */
+};
+
+enum perf_op {
+	PERF_START = 1, /* allocate the region; the answer has its key */
+	PERF_ECHO,      /* latency: answer every message on data QP 0 */
+	PERF_VERIFY,    /* compare the region with what the source held */
+};
+
+#define PERF_F_LAT   0x1 /* ping-pong */
+#define PERF_F_EVENT 0x2 /* the server sleeps between messages */
+
+struct perf_msg {
+	uint32_t op;    /* enum perf_op */
+	int32_t err;    /* answer: 0 or -errno; VERIFY: 1 when the bytes differ */
+	uint32_t flags; /* PERF_F_* */
+	uint32_t qps;
+	uint64_t size;    /* of a message */
+	uint64_t region;  /* bytes in the region */
+	uint64_t slots;   /* messages that fit into it */
+	uint64_t seed;    /* of the test data */
+	uint64_t covered; /* VERIFY: bytes written; the rest must be zero */
+	uint64_t bad;     /* VERIFY: offset of the first wrong byte */
+	uint32_t key;     /* START: of the client's region; answer: of the server's */
+	uint32_t pad;
+	char text[96]; /* answer: what went wrong */
+};
+
+_Static_assert(sizeof(struct perf_hello) <= WEFT_PRIVATE_MAX, "private data");
+_Static_assert(sizeof(struct perf_msg) <= PERF_OUT, "control memory");
+
+extern volatile sig_atomic_t perf_stop; /* SIGINT, SIGTERM */
+void perf_signals(void);
+uint64_t perf_now(void); /* ns */
+
+/* Test data: word i of the region is a hash of seed and i. */
+void perf_fill(void *mem, uint64_t len, uint64_t seed);
+/* Returns the offset of the first byte that is not what it should be, or len. */
+uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed);
+
+/* Latency in log buckets, 128 in each power of two: at most 0.8% off. Values in ns. */
+struct perf_hist {
+	uint64_t n, min, max;
+	uint64_t bucket[58 * 128];
+};
+void perf_hist_add(struct perf_hist *h, uint64_t ns);
+double perf_hist_at(const struct perf_hist *h, double quantile);
+
+/* ---- the client, perf_write.c and perf_run.c ---- */
+
+struct perf_lane { /* one data QP */
+	struct weft_qp *qp;
+	unsigned out; /* posted, not polled */
+};
+
+struct perf_run {
+	/* what is asked */
+	const char *dev, *peer;
+	uint64_t size, count, region;
+	double time;
+	unsigned qps, evs, depth, cwnd;
+	bool lat, event, verify, poll;
+	/* connection */
+	struct weft_dev *wd;
+	struct weft_cq *cq; /* of the data QPs */
+	struct weft_qp *ctl;
+	uint8_t *ctl_mem;
+	struct weft_mr *ctl_mr;
+	struct perf_hello srv;
+	uint64_t id, seed;
+	uint32_t answers;
+	struct perf_lane *lane;
+	unsigned lanes;
+	uint8_t *mem; /* source */
+	struct weft_mr *mr;
+	uint8_t *pong; /* latency: where answers go */
+	struct weft_mr *pong_mr;
+	uint32_t rkey;
+	uint64_t slots; /* messages that fit into the region */
+	/* result */
+	uint64_t posted; /* also those after the interval */
+	uint64_t messages, errors;
+	enum weft_wc_status first_error;
+	double seconds, cpu_s;
+	struct perf_hist *hist; /* round trips */
+	int verified;           /* -1: not asked */
+	uint64_t packets, retransmits;
+	unsigned payload, cwnd_used, evs_used;
+	bool csum;
+};
+
+/* The measured parts. 0, or CLI_FAIL after a message. */
+int perf_run_write(struct perf_run *r);
+int perf_run_lat(struct perf_run *r);
+
+/* The QPs' counters and settings into *r; the report. */
+void perf_gather(struct perf_run *r);
+int perf_report(const struct perf_run *r);
+
+#endif

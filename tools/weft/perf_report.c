@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weft perf write: what came out, for people and as JSON. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+
+#include "cli.h"
+#include "perf.h"
+
+void perf_gather(struct perf_run *r)
+{
+	struct weft_qpctl ctl;
+	struct pinned *list;
+	uint32_t slot;
+	int fd, n;
+
+	for (unsigned i = 0; i < r->lanes; i++) {
+		struct weft_qp_stats st = { .size = sizeof(st) };
+
+		if (weft_qp_stats(r->lane[i].qp, &st))
+			continue;
+		r->packets += st.packets;
+		r->retransmits += st.retransmits;
+		r->cwnd_used = st.cwnd;
+	}
+	r->payload = weft_qp_payload(r->lane[0].qp);
+	slot = WEFT_QPN_SLOT(weft_qp_num(r->lane[0].qp));
+	n = pins_find(r->dev, &list);
+	fd = n > 0 ? pins_map(&list[0], "qpctl", sizeof(ctl)) : -1;
+	if (fd >= 0 && !bpf_map_lookup_elem(fd, &slot, &ctl)) {
+		r->csum = ctl.flags & WEFT_QPF_CSUM;
+		r->evs_used = ctl.nev;
+	}
+	if (fd >= 0)
+		close(fd);
+	free(list);
+}
+
+static double rate(const struct perf_run *r, double n)
+{
+	return r->seconds > 0 ? n / r->seconds : 0;
+}
+
+static int print_json(const struct perf_run *r)
+{
+	struct json_object *o = json_object_new_object(), *lat = NULL;
+	double bytes = (double)r->messages * r->size;
+
+	cli_add_str(o, "transport", "weft");
+	cli_add_str(o, "dev", r->dev);
+	cli_add_str(o, "peer", r->peer);
+	cli_add_u64(o, "size", r->size);
+	cli_add_u64(o, "qps", r->qps);
+	cli_add_u64(o, "evs", r->evs_used);
+	cli_add_u64(o, "depth", r->depth);
+	cli_add_u64(o, "cwnd", r->cwnd_used);
+	cli_add_u64(o, "payload", r->payload);
+	cli_add_bool(o, "csum", r->csum);
+	cli_add_f(o, "seconds", r->seconds, 6);
+	cli_add_u64(o, "messages", r->messages);
+	cli_add_u64(o, "bytes", r->messages * r->size);
+	cli_add_f(o, "goodput_gbps", rate(r, bytes) * 8 / 1e9, 6);
+	cli_add_f(o, "msg_rate", rate(r, r->messages), 1);
+	cli_add_f(o, "cpu_s", r->cpu_s, 6);
+	if (r->lat && r->hist->n) {
+		lat = json_object_new_object();
+		cli_add_f(lat, "min", r->hist->min / 2e3, 3);
+		cli_add_f(lat, "p50", perf_hist_at(r->hist, 0.5) / 2e3, 3);
+		cli_add_f(lat, "p99", perf_hist_at(r->hist, 0.99) / 2e3, 3);
+		cli_add_f(lat, "p999", perf_hist_at(r->hist, 0.999) / 2e3, 3);
+		cli_add_f(lat, "max", r->hist->max / 2e3, 3);
+	}
+	json_object_object_add(o, "lat_us", lat);
+	cli_add_u64(o, "packets", r->packets);
+	cli_add_u64(o, "retransmits", r->retransmits);
+	json_object_object_add(o, "verified",
+			       r->verified < 0 ? NULL : json_object_new_boolean(r->verified));
+	cli_add_u64(o, "errors", r->errors);
+	return cli_print(o);
+}
+
+static int print_text(const struct perf_run *r)
+{
+	double bytes = (double)r->messages * r->size;
+	char size[32], region[32];
+
+	printf("weft write %s -> %s: %s messages, %u QP%s, depth %u, %u entropy values, cwnd %u, "
+	       "payload %u B\n",
+	       r->dev, r->peer, cli_bytes(r->size, size), r->qps, r->qps == 1 ? "" : "s", r->depth,
+	       r->evs_used, r->cwnd_used, r->payload);
+	printf("  messages     %llu in %.3f s, %.0f/s\n", (unsigned long long)r->messages,
+	       r->seconds, rate(r, r->messages));
+	if (!r->lat)
+		printf("  goodput      %.2f Gb/s (%.3f GB/s)\n", rate(r, bytes) * 8 / 1e9,
+		       rate(r, bytes) / 1e9);
+	if (r->lat && r->hist->n)
+		printf("  one way      min %.2f  p50 %.2f  p99 %.2f  p99.9 %.2f  max %.2f us\n",
+		       r->hist->min / 2e3, perf_hist_at(r->hist, 0.5) / 2e3,
+		       perf_hist_at(r->hist, 0.99) / 2e3, perf_hist_at(r->hist, 0.999) / 2e3,
+		       r->hist->max / 2e3);
+	printf("  process cpu  %.3f s", r->cpu_s);
+	if (bytes > 0)
+		printf(", %.4f s a GB", r->cpu_s / (bytes / 1e9));
+	printf("\n  packets      %llu, %llu of them sent again\n", (unsigned long long)r->packets,
+	       (unsigned long long)r->retransmits);
+	if (r->verified >= 0)
+		printf("  verified     %s (%s of memory)\n", r->verified ? "yes" : "NO",
+		       cli_bytes(r->region, region));
+	if (r->errors)
+		printf("  errors       %llu\n", (unsigned long long)r->errors);
+	return CLI_OK;
+}
+
+int perf_report(const struct perf_run *r)
+{
+	return cli.json ? print_json(r) : print_text(r);
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weft perf write: the loops that are measured, bandwidth and ping-pong. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "perf.h"
+
+#define BATCH      64 /* posted or polled at once */
+#define IDLE_POLLS 16 /* empty polls before the process sleeps */
+#define NEVER      UINT64_MAX
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_utime.tv_sec + u.ru_stime.tv_sec +
+	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* Once a second on a terminal, for runs of more than two seconds. */
+static uint64_t progress_at, progress_messages;
+
+static bool progress_wanted(const struct perf_run *r)
+{
+	return isatty(STDERR_FILENO) && (r->count || r->time > 2);
+}
+
+static void progress(const struct perf_run *r, uint64_t start, uint64_t messages)
+{
+	uint64_t now = perf_now();
+	double s = (now - progress_at) / 1e9, rate;
+
+	if (!progress_at || progress_at < start) {
+		progress_at = now;
+		progress_messages = messages;
+		return;
+	}
+	if (s < 1 || !progress_wanted(r))
+		return;
+	rate = (messages - progress_messages) / s;
+	fprintf(stderr, "\r%5.0f s  %8.2f Gb/s  %10.0f messages/s  \033[K", (now - start) / 1e9,
+		rate * r->size * 8 / 1e9, rate);
+	progress_at = now;
+	progress_messages = messages;
+}
+
+static void progress_end(const struct perf_run *r)
+{
+	if (progress_wanted(r))
+		fputs("\r\033[K", stderr);
+}
+
+static void note_error(struct perf_run *r, enum weft_wc_status status)
+{
+	/* the cause rather than what was flushed behind it */
+	if (!r->errors || r->first_error == WEFT_WC_FLUSH_ERR)
+		r->first_error = status;
+	r->errors++;
+}
+
+static const char *remedy(enum weft_wc_status s)
+{
+	switch (s) {
+	case WEFT_WC_REM_CLOSED_ERR: return "is the server still running there";
+	case WEFT_WC_RETRY_EXC_ERR: return "check the path and whether the server's host is up";
+	case WEFT_WC_DEV_ERR: return "check the interface with 'ip link'";
+	default: return "see 'weft stats show'";
+	}
+}
+
+static int report_errors(const struct perf_run *r)
+{
+	if (!r->errors)
+		return CLI_OK;
+	return cli_fail(r->peer, "%llu WRITEs failed, the first with \"%s\"; %s",
+			(unsigned long long)r->errors, weft_wc_str(r->first_error),
+			remedy(r->first_error));
+}
+
+/* Fill the queue of one QP, without going past the count. 0 or -errno. */
+static int post_lane(struct perf_run *r, struct perf_lane *l)
+{
+	struct weft_write w[BATCH];
+
+	while (l->out < r->depth) {
+		unsigned n = r->depth - l->out;
+		int done;
+
+		if (n > BATCH)
+			n = BATCH;
+		if (r->count && n > r->count - r->posted)
+			n = r->count - r->posted;
+		if (!n)
+			return 0;
+		for (unsigned i = 0; i < n; i++) {
+			uint64_t off = (r->posted + i) % r->slots * r->size;
+
+			w[i] = (struct weft_write){
+				.wr_id = r->posted + i,
+				.mr = r->mr,
+				.off = off,
+				.len = r->size,
+				.rkey = r->rkey,
+				.roff = off,
+			};
+		}
+		done = weft_post_writes(l->qp, w, n);
+		if (done == -EAGAIN)
+			return 0;
+		if (done < 0)
+			return done;
+		l->out += done;
+		r->posted += done;
+	}
+	return 0;
+}
+
+static unsigned outstanding(const struct perf_run *r)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < r->lanes; i++)
+		n += r->lane[i].out;
+	return n;
+}
+
+/* Take what is complete. Returns how many completions, good ones in *good. */
+static int reap(struct perf_run *r, unsigned *good)
+{
+	struct weft_wc wc[BATCH];
+	int n = weft_cq_poll(r->cq, wc, BATCH);
+
+	*good = 0;
+	for (int i = 0; i < n; i++) {
+		struct perf_lane *l = weft_qp_user(wc[i].qp);
+
+		l->out--;
+		if (wc[i].status == WEFT_WC_SUCCESS)
+			++*good;
+		else
+			note_error(r, wc[i].status);
+	}
+	return n;
+}
+
+/*
+ * Keep every queue full until time is up or the count is posted, then let the
+ * rest complete. What completes in the interval counts. Between completions the
+ * process sleeps, unless it is told to poll.
+ */
+int perf_run_write(struct perf_run *r)
+{
+	double cpu = cpu_seconds();
+	uint64_t start = perf_now(), now = start, last = start, alive = start;
+	uint64_t end = r->count ? NEVER : start + (uint64_t)(r->time * 1e9);
+	bool posting = true;
+	unsigned good, idle = 0;
+	int n, rc = 0;
+
+	for (;;) {
+		for (unsigned i = 0; posting && i < r->lanes; i++) {
+			rc = post_lane(r, &r->lane[i]);
+			if (rc && rc != -ENOTCONN)
+				return cli_lib_fail(r->peer, rc);
+			if (rc)
+				posting = false;
+		}
+		n = reap(r, &good);
+		now = perf_now();
+		if (n) {
+			alive = now;
+			idle = 0;
+		}
+		if (good && now <= end) {
+			r->messages += good;
+			last = now;
+		}
+		if (r->errors || perf_stop || now >= end || (r->count && r->posted == r->count))
+			posting = false;
+		if (!posting && !outstanding(r))
+			break;
+		if (now - alive > PERF_PATIENCE_S * 1000000000ull)
+			return cli_fail(r->peer, "no completion for %u s; see 'weft qp show %s'",
+					PERF_PATIENCE_S, r->dev);
+		progress(r, start, r->messages);
+		if (n || r->poll || ++idle < IDLE_POLLS)
+			continue;
+		rc = weft_cq_wait(r->cq, WEFT_ARM_TX, 100);
+		if (rc < 0 && rc != -EINTR)
+			return cli_lib_fail(r->peer, rc);
+	}
+	progress_end(r);
+	r->seconds = (r->messages ? last - start : now - start) / 1e9;
+	r->cpu_s = cpu_seconds() - cpu;
+	return report_errors(r);
+}
+
+/* Wait for the answer to one message. 0, -EPIPE on an error, -EINTR. */
+static int await_pong(struct perf_run *r, struct weft_qp *qp, uint32_t seen)
+{
+	uint64_t begin = 0;
+
+	for (unsigned spin = 1; weft_qp_arrived(qp) == seen; spin++) {
+		unsigned good;
+
+		if (spin & 4095)
+			continue;
+		reap(r, &good);
+		if (r->errors || weft_qp_status(qp) != WEFT_WC_SUCCESS)
+			return -EPIPE;
+		if (perf_stop)
+			return -EINTR;
+		if (!begin)
+			begin = perf_now();
+		if (perf_now() - begin > PERF_PATIENCE_S * 1000000000ull)
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+#define WARM_UP 200 /* round trips that do not count */
+
+/* Ping-pong: one message out, one back. The histogram holds round trips. */
+int perf_run_lat(struct perf_run *r)
+{
+	struct perf_lane *l = &r->lane[0];
+	uint64_t warm = WARM_UP, t0, t1, start = 0, end = NEVER;
+	uint32_t seen = weft_qp_arrived(l->qp);
+	double cpu = cpu_seconds();
+	unsigned good;
+	int rc = 0;
+
+	while (!perf_stop) {
+		uint64_t off = r->posted % r->slots * r->size;
+		struct weft_write w = {
+			.wr_id = r->posted,
+			.mr = r->mr,
+			.off = off,
+			.len = r->size,
+			.rkey = r->rkey,
+			.roff = off,
+		};
+
+		if (!warm && !start) {
+			start = perf_now();
+			end = r->count ? NEVER : start + (uint64_t)(r->time * 1e9);
+			cpu = cpu_seconds();
+		}
+		t0 = perf_now();
+		rc = weft_post_write(l->qp, &w);
+		if (rc == -EAGAIN) {
+			reap(r, &good);
+			continue;
+		}
+		if (!rc) {
+			l->out++;
+			r->posted++;
+			rc = await_pong(r, l->qp, seen);
+		}
+		if (rc)
+			break;
+		t1 = perf_now();
+		seen++;
+		reap(r, &good);
+		if (warm) {
+			warm--;
+			continue;
+		}
+		perf_hist_add(r->hist, t1 - t0);
+		r->messages++;
+		if (t1 >= end || r->messages == r->count)
+			break;
+		if (!(r->messages & 1023))
+			progress(r, start, r->messages);
+	}
+	progress_end(r);
+	r->seconds = start ? (perf_now() - start) / 1e9 : 0;
+	r->cpu_s = cpu_seconds() - cpu;
+	/* the last one's acknowledgement, or the reasons of an error */
+	t0 = perf_now();
+	while (l->out && perf_now() - t0 < 2000000000ull)
+		reap(r, &good);
+	if (r->errors)
+		return report_errors(r);
+	if (rc == -ETIMEDOUT)
+		return cli_fail(r->peer, "no answer for %u s; see 'weft qp show %s'",
+				PERF_PATIENCE_S, r->dev);
+	if (rc == -EPIPE || rc == -ENOTCONN) {
+		enum weft_wc_status s = weft_qp_status(l->qp);
+
+		r->errors = 1;
+		return cli_fail(r->peer, "the connection failed with \"%s\"; %s", weft_wc_str(s),
+				remedy(s));
+	}
+	return rc && rc != -EINTR ? cli_lib_fail(r->peer, rc) : CLI_OK;
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weft perf write: options, connections, and verification. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cli.h"
+#include "perf.h"
+
+static const char help[] =
+	"usage: weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
+	"\n"
+	"Write to the memory of a 'weft perf server', through DEV. PORT is 7471 if not given, an\n"
+	"IPv6 address with a port is written [ADDRESS]:PORT.\n"
+	"\n"
+	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m)\n"
+	"  --time S    seconds (5)\n"
+	"  --count N   messages, instead of a time\n"
+	"  --qps N     QPs that share the work, 1 to 63 (1)\n"
+	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
+	"  --depth N   messages posted at once on a QP, 1 to 256 (16m / size, at least 2)\n"
+	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
+	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
+	"  --lat       ping-pong: one-way latency of a message, half of the round trip\n"
+	"  --event     with --lat: the server sleeps on its event descriptor instead of polling\n"
+	"  --poll      poll for completions, do not sleep\n"
+	"  --verify    compare every byte at the server afterwards\n"
+	"  -j, --json  print one JSON object\n";
+
+enum {
+	O_SIZE = 256,
+	O_TIME,
+	O_COUNT,
+	O_QPS,
+	O_EVS,
+	O_DEPTH,
+	O_CWND,
+	O_REGION,
+	O_LAT,
+	O_EVENT,
+	O_POLL,
+	O_VERIFY
+};
+
+static const struct option longs[] = {
+	{ "size", required_argument, NULL, O_SIZE },
+	{ "time", required_argument, NULL, O_TIME },
+	{ "count", required_argument, NULL, O_COUNT },
+	{ "qps", required_argument, NULL, O_QPS },
+	{ "evs", required_argument, NULL, O_EVS },
+	{ "depth", required_argument, NULL, O_DEPTH },
+	{ "cwnd", required_argument, NULL, O_CWND },
+	{ "region", required_argument, NULL, O_REGION },
+	{ "lat", no_argument, NULL, O_LAT },
+	{ "event", no_argument, NULL, O_EVENT },
+	{ "poll", no_argument, NULL, O_POLL },
+	{ "verify", no_argument, NULL, O_VERIFY },
+	{ "json", no_argument, NULL, 'j' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+#define CMD "perf write"
+
+static int parse_number(const char *name, uint64_t min, uint64_t max, unsigned *out)
+{
+	uint64_t v;
+
+	if (!cli_u64(optarg, min, max, &v))
+		return cli_usage(CMD, "--%s is %llu to %llu, not \"%s\"", name,
+				 (unsigned long long)min, (unsigned long long)max, optarg);
+	*out = v;
+	return -1;
+}
+
+static int parse_one(struct perf_run *r, int c)
+{
+	switch (c) {
+	case O_SIZE:
+		return cli_size(optarg, WEFT_MSG_MAX, &r->size)
+			       ? -1
+			       : cli_usage(CMD, "--size is 0 to 1g, not \"%s\"", optarg);
+	case O_REGION:
+		return cli_size(optarg, PERF_REGION_MAX, &r->region) && r->region >= 64
+			       ? -1
+			       : cli_usage(CMD, "--region is 64 to 1g, not \"%s\"", optarg);
+	case O_TIME:
+		return cli_seconds(optarg, &r->time)
+			       ? -1
+			       : cli_usage(CMD, "--time is in seconds, not \"%s\"", optarg);
+	case O_COUNT:
+		return cli_u64(optarg, 1, UINT64_MAX, &r->count)
+			       ? -1
+			       : cli_usage(CMD, "--count is 1 or more, not \"%s\"", optarg);
+	case O_QPS: return parse_number("qps", 1, WEFT_PROC_QPS - 1, &r->qps);
+	case O_EVS: return parse_number("evs", 1, WEFT_EV_MAX, &r->evs);
+	case O_DEPTH: return parse_number("depth", 1, WEFT_DEPTH, &r->depth);
+	case O_CWND: return parse_number("cwnd", 1, WEFT_CWND_MAX, &r->cwnd);
+	case O_LAT: r->lat = true; break;
+	case O_EVENT: r->event = true; break;
+	case O_POLL: r->poll = true; break;
+	case O_VERIFY: r->verify = true; break;
+	case 'j': cli.json = true; break;
+	case 'v':
+		cli.verbose++;
+		cli_log_init();
+		break;
+	case 'h': fputs(help, stdout); return CLI_OK;
+	case ':': return -2;
+	default: return -3;
+	}
+	return -1;
+}
+
+/* HOST, HOST:PORT, V6, [V6] or [V6]:PORT, with the port filled in. */
+static char *full_address(const char *s)
+{
+	const char *colon = strrchr(s, ':'), *bracket = strchr(s, ']');
+	bool v6 = colon && strchr(s, ':') != colon && *s != '[';
+	char *out = NULL;
+	int n;
+
+	if (v6)
+		n = asprintf(&out, "[%s]:%d", s, PERF_PORT);
+	else if (!colon || (bracket && colon < bracket))
+		n = asprintf(&out, "%s:%d", s, PERF_PORT);
+	else
+		n = asprintf(&out, "%s", s);
+	return n < 0 ? NULL : out;
+}
+
+static int parse(struct perf_run *r, int argc, char **argv)
+{
+	int c, rc;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, ":jvh", longs, NULL)) != -1) {
+		rc = parse_one(r, c);
+		if (rc == -2)
+			return cli_usage(CMD, "%s needs a value", argv[optind - 1]);
+		if (rc == -3)
+			return cli_usage(CMD, "unknown option %s", argv[optind - 1]);
+		if (rc >= 0)
+			return rc;
+	}
+	if (argc - optind == 1 && !strcmp(argv[optind], "help")) {
+		fputs(help, stdout);
+		return CLI_OK;
+	}
+	if (argc - optind != 2)
+		return cli_usage(CMD, "wants DEV and HOST:PORT");
+	r->dev = argv[optind];
+	if (r->time && r->count)
+		return cli_usage(CMD, "--time or --count, not both");
+	if (r->lat && (r->qps > 1 || r->depth > 1))
+		return cli_usage(CMD, "--lat works with one QP and one message at a time");
+	if (r->region && r->region < r->size)
+		return cli_usage(CMD, "--region is smaller than --size");
+	r->peer = full_address(argv[optind + 1]);
+	if (!r->time)
+		r->time = 5;
+	if (!r->qps)
+		r->qps = 1;
+	if (r->lat)
+		r->depth = 1;
+	if (!r->depth) {
+		r->depth = r->size ? (16u << 20) / r->size : WEFT_DEPTH;
+		r->depth = r->depth < 2 ? 2 : r->depth > WEFT_DEPTH ? WEFT_DEPTH : r->depth;
+	}
+	return r->peer ? -1 : cli_lib_fail(CMD, ENOMEM);
+}
+
+/* Region and how the messages lie in it: one behind the other, again and again. */
+static void lay_out(struct perf_run *r)
+{
+	uint64_t want = r->lat ? 16384 : PERF_REGION;
+
+	if (!r->region) {
+		r->region = want > 2 * r->size || r->lat ? want : 2 * r->size;
+		if (r->region > PERF_REGION_MAX)
+			r->region = PERF_REGION_MAX;
+		if (r->region < r->size)
+			r->region = r->size;
+	}
+	r->slots = r->size ? r->region / r->size : 1;
+}
+
+/* ---- connection ---- */
+
+static int alloc(struct perf_run *r, uint64_t len, unsigned access, uint8_t **mem,
+		 struct weft_mr **mr)
+{
+	void *p;
+	int rc = weft_alloc(r->wd, len, &p);
+
+	if (rc)
+		return cli_lib_fail(r->dev, rc);
+	*mem = p;
+	rc = weft_mr_reg(r->wd, NULL, p, len, access, mr);
+	return rc ? cli_lib_fail(r->dev, rc) : 0;
+}
+
+static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, struct weft_qp **qp)
+{
+	struct perf_hello hello = {
+		.magic = PERF_MAGIC,
+		.version = PERF_VERSION,
+		.kind = kind,
+		.run = r->id,
+		.key = weft_mr_key(r->ctl_mr),
+		.index = index,
+	};
+	struct weft_qp_opts o = {
+		.size = sizeof(o),
+		.cq = kind == PERF_DATA ? r->cq : NULL,
+		.priv = &hello,
+		.priv_len = sizeof(hello),
+		.evs = r->evs,
+		.cwnd = r->cwnd,
+	};
+	const void *priv;
+	size_t len;
+	int rc = weft_connect(r->wd, r->peer, &o, qp);
+
+	if (rc)
+		return cli_lib_fail(r->peer, rc);
+	priv = weft_qp_private(*qp, &len);
+	if (len == sizeof(hello))
+		memcpy(&hello, priv, sizeof(hello));
+	if (len != sizeof(hello) || hello.magic != PERF_MAGIC || hello.version != PERF_VERSION)
+		return cli_fail(r->peer,
+				"not a perf server of this version; start "
+				"'weft perf server' of weft %s there",
+				WEFT_VERSION);
+	if (kind == PERF_CTL && hello.off == UINT64_MAX)
+		return cli_fail(r->peer, "the server has too many clients; try again later");
+	if (kind == PERF_CTL)
+		r->srv = hello;
+	return 0;
+}
+
+/* One question to the server, one answer, in *m. */
+static int ask(struct perf_run *r, struct perf_msg *m)
+{
+	struct weft_write w = { .mr = r->ctl_mr,
+				.off = PERF_OUT,
+				.len = sizeof(*m),
+				.rkey = r->srv.key,
+				.roff = r->srv.off };
+	struct weft_cq *cq = weft_qp_cq(r->ctl);
+	uint64_t end = perf_now() + PERF_PATIENCE_S * 1000000000ull + m->region * 20;
+	enum weft_wc_status status;
+	struct weft_wc wc;
+	int rc;
+
+	memcpy(r->ctl_mem + PERF_OUT, m, sizeof(*m));
+	rc = weft_post_write(r->ctl, &w);
+	if (rc)
+		return cli_lib_fail(r->peer, rc);
+	while (weft_qp_arrived(r->ctl) == r->answers) {
+		while (weft_cq_poll(cq, &wc, 1))
+			;
+		status = weft_qp_status(r->ctl);
+		if (status != WEFT_WC_SUCCESS)
+			return cli_fail(r->peer,
+					"the connection failed with \"%s\"; is the server "
+					"still running there",
+					weft_wc_str(status));
+		if (perf_stop)
+			return CLI_INTR;
+		if (perf_now() > end)
+			return cli_fail(r->peer, "the server does not answer; see what it says");
+		rc = weft_cq_wait(cq, WEFT_ARM_RX, 100);
+		if (rc < 0 && rc != -EINTR)
+			return cli_lib_fail(r->peer, rc);
+	}
+	r->answers++;
+	memcpy(m, r->ctl_mem, sizeof(*m));
+	m->text[sizeof(m->text) - 1] = '\0';
+	if (m->err < 0)
+		return cli_fail(r->peer, "the server says: %s", m->text);
+	return 0;
+}
+
+static int set_up(struct perf_run *r)
+{
+	struct perf_msg m = {
+		.op = PERF_START,
+		.flags = (r->lat ? PERF_F_LAT : 0) | (r->event ? PERF_F_EVENT : 0),
+		.qps = r->qps,
+		.size = r->size,
+		.region = r->region,
+		.slots = r->slots,
+	};
+	int rc = weft_open(r->dev, NULL, &r->wd);
+
+	if (rc)
+		return cli_lib_fail(r->dev, rc);
+	if (getrandom(&r->id, sizeof(r->id), 0) != sizeof(r->id) ||
+	    getrandom(&r->seed, sizeof(r->seed), 0) != sizeof(r->seed))
+		return cli_fail(r->dev, "no random numbers: %s; try again", strerror(errno));
+	rc = weft_cq_create(r->wd, &r->cq);
+	if (rc)
+		return cli_lib_fail(r->dev, rc);
+	if (alloc(r, PERF_SLOT, WEFT_LOCAL | WEFT_REMOTE_WRITE, &r->ctl_mem, &r->ctl_mr) ||
+	    connect_one(r, PERF_CTL, 0, &r->ctl) ||
+	    alloc(r, r->region, WEFT_LOCAL, &r->mem, &r->mr))
+		return CLI_FAIL;
+	perf_fill(r->mem, r->region, r->seed);
+	if (r->lat) {
+		if (alloc(r, r->region, WEFT_REMOTE_WRITE, &r->pong, &r->pong_mr))
+			return CLI_FAIL;
+		m.key = weft_mr_key(r->pong_mr);
+	}
+	m.seed = r->seed;
+	rc = ask(r, &m);
+	if (rc)
+		return rc;
+	r->rkey = m.key;
+	for (unsigned i = 0; i < r->qps; i++) {
+		rc = connect_one(r, PERF_DATA, i, &r->lane[i].qp);
+		if (r->lane[i].qp) {
+			weft_qp_set_user(r->lane[i].qp, &r->lane[i]);
+			r->lanes++;
+		}
+		if (rc)
+			return rc;
+	}
+	if (!r->lat)
+		return 0;
+	m = (struct perf_msg){ .op = PERF_ECHO };
+	return ask(r, &m);
+}
+
+static void tear_down(struct perf_run *r)
+{
+	for (unsigned i = 0; i < r->lanes; i++)
+		weft_qp_close(r->lane[i].qp);
+	if (r->ctl)
+		weft_qp_close(r->ctl);
+	/* closes what is left: completion queue, regions, memory */
+	if (r->wd)
+		weft_close(r->wd);
+	free(r->hist);
+	free(r->lane);
+	free((char *)r->peer);
+}
+
+/* ---- afterwards ---- */
+
+static int verify(struct perf_run *r)
+{
+	uint64_t full = r->posted < r->slots ? r->posted : r->slots;
+	struct perf_msg m = {
+		.op = PERF_VERIFY, .region = r->region, .seed = r->seed, .covered = full * r->size
+	};
+	uint64_t covered = m.covered, bad;
+	int rc = ask(r, &m);
+
+	if (rc)
+		return rc;
+	r->verified = !m.err;
+	if (m.err)
+		return cli_fail(r->peer,
+				"verification failed: byte %llu of the server's memory is "
+				"wrong; if the network corrupts packets, use 'weft up %s csum on'",
+				(unsigned long long)m.bad, r->dev);
+	if (!r->lat)
+		return 0;
+	bad = perf_compare(r->pong, r->region, covered, r->seed);
+	r->verified = bad == r->region;
+	if (bad != r->region)
+		return cli_fail(
+			r->peer,
+			"verification failed: byte %llu of what the server wrote "
+			"is wrong; if the network corrupts packets, use csum on at both ends",
+			(unsigned long long)bad);
+	return 0;
+}
+
+int perf_write(int argc, char **argv)
+{
+	struct perf_run r = { .size = 1 << 20, .verified = -1 };
+	int rc = parse(&r, argc, argv), prc;
+
+	if (rc >= 0) {
+		free((char *)r.peer);
+		return rc;
+	}
+	lay_out(&r);
+	perf_signals();
+	r.lane = calloc(r.qps, sizeof(*r.lane));
+	r.hist = r.lat ? calloc(1, sizeof(*r.hist)) : NULL;
+	if (!r.lane || (r.lat && !r.hist))
+		rc = cli_lib_fail(CMD, ENOMEM);
+	else
+		rc = set_up(&r);
+	if (rc > 0)
+		goto out;
+	rc = r.lat ? perf_run_lat(&r) : perf_run_write(&r);
+	perf_gather(&r);
+	if (!rc && perf_stop)
+		rc = CLI_INTR;
+	if (!rc && r.verify)
+		rc = verify(&r);
+	prc = perf_report(&r);
+	rc = rc ? rc : prc;
+out:
+	tear_down(&r);
+	return rc;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Finds what weft has pinned for the interfaces of this network namespace, and reads it. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+
+#include "cli.h"
+
+#define PIN_ROOT "/sys/fs/bpf/weft"
+
+static int open_pin(const struct pinned *p, const char *name)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+	return bpf_obj_get(path);
+}
+
+int pins_map(const struct pinned *p, const char *name, uint32_t value_size)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+	int fd = open_pin(p, name);
+
+	if (fd < 0) {
+		cli_fail(p->ifname, "cannot open %s/%s: %s; if it persists, run 'weft down %s'",
+			 p->dir, name, strerror(errno), p->ifname);
+		return -1;
+	}
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != value_size) {
+		cli_fail(p->ifname, "pins of another ABI in %s; remove them with 'weft down %s'",
+			 p->dir, p->ifname);
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+uint32_t pins_prog_id(const struct pinned *p, const char *name)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+	int fd = open_pin(p, name);
+
+	if (fd < 0)
+		return 0;
+	if (bpf_obj_get_info_by_fd(fd, &info, &len))
+		info.id = 0;
+	close(fd);
+	return info.id;
+}
+
+/* Fill in *p for a pin directory. 0, -errno; a message only when say is set. */
+static int read_dir(const char *entry, const char *ifname, bool say, struct pinned *p)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info), zero = 0;
+	char now[IF_NAMESIZE];
+	int fd, rc = 0;
+
+	memset(p, 0, sizeof(*p));
+	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
+	snprintf(p->dir, sizeof(p->dir), PIN_ROOT "/%.70s", entry);
+	fd = open_pin(p, "devcfg");
+	if (fd < 0) {
+		rc = -errno;
+		if (say)
+			cli_fail(ifname,
+				 "weft is only partly set up on it (%s); try again, or run "
+				 "'weft down %s'",
+				 p->dir, ifname);
+		return rc;
+	}
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != sizeof(p->cfg) ||
+	    bpf_map_lookup_elem(fd, &zero, &p->cfg) || p->cfg.abi != WEFT_ABI)
+		rc = -ESTALE;
+	close(fd);
+	if (rc && say)
+		cli_fail(ifname,
+			 "pins of another ABI in %s (this is ABI %u); remove them with "
+			 "'weft down %s'",
+			 p->dir, WEFT_ABI, ifname);
+	if (rc)
+		return rc;
+	if (if_indextoname(p->cfg.ifindex, now)) {
+		p->ifindex = p->cfg.ifindex;
+		snprintf(p->ifname, sizeof(p->ifname), "%s", now);
+	}
+	return 0;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	return (int)((const struct pinned *)a)->cfg.ifindex -
+	       (int)((const struct pinned *)b)->cfg.ifindex;
+}
+
+int pins_find(const char *dev, struct pinned **list)
+{
+	char prefix[32];
+	struct dirent *e;
+	int n = 0, plen;
+	bool broken = false;
+	DIR *d;
+
+	*list = NULL;
+	plen = snprintf(prefix, sizeof(prefix), "%llu-", (unsigned long long)cli.netns_ino);
+	d = opendir(PIN_ROOT);
+	if (!d && errno != ENOENT) {
+		cli_fail(PIN_ROOT, "%s; run as root", strerror(errno));
+		return -1;
+	}
+	while (d && (e = readdir(d))) {
+		const char *name = e->d_name + plen;
+		struct pinned p, *more;
+		bool named;
+		int rc;
+
+		if (strncmp(e->d_name, prefix, plen) || strlen(name) >= IF_NAMESIZE)
+			continue;
+		named = dev && !strcmp(name, dev);
+		rc = read_dir(e->d_name, name, named || (!dev && cli.verbose), &p);
+		if (rc) {
+			broken |= named;
+			continue;
+		}
+		if (dev && strcmp(p.ifname, dev))
+			continue;
+		more = realloc(*list, (n + 1) * sizeof(p));
+		if (!more)
+			break;
+		*list = more;
+		more[n++] = p;
+	}
+	if (d)
+		closedir(d);
+	if (n > 1)
+		qsort(*list, n, sizeof(**list), by_index);
+	if (dev && !n) {
+		if (broken)
+			return -1;
+		if (if_nametoindex(dev))
+			cli_fail(dev, "weft is not on this interface; run 'weft up %s'", dev);
+		else
+			cli_fail(dev, "no such interface; see 'ip link'");
+		return -1;
+	}
+	return n;
+}
+
+int pins_each(const char *dev, int (*one)(const struct pinned *p, struct json_object *out))
+{
+	struct json_object *out = cli.json ? json_object_new_array() : NULL;
+	struct pinned *list;
+	int n = pins_find(dev, &list), rc = n < 0 ? CLI_FAIL : CLI_OK;
+
+	for (int i = 0; i < n && !rc; i++)
+		rc = one(&list[i], out);
+	free(list);
+	if (out && !rc)
+		return cli_print(out);
+	json_object_put(out);
+	return rc;
+}
+
+/*
+ * A process locks the directory of its slot, p<slot>, for life. /proc/locks
+ * tells who, without touching the locks.
+ */
+int pins_users(const struct pinned *p, int pid[WEFT_PROCS])
+{
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} dir[WEFT_PROCS] = { 0 };
+	unsigned major, minor;
+	unsigned long long ino;
+	char path[128], line[256];
+	int n = 0, who;
+	FILE *f;
+
+	memset(pid, 0, WEFT_PROCS * sizeof(*pid));
+	for (int i = 0; i < WEFT_PROCS; i++) {
+		struct stat st;
+
+		snprintf(path, sizeof(path), "%s/p%d", p->dir, i);
+		if (!stat(path, &st)) {
+			dir[i].dev = st.st_dev;
+			dir[i].ino = st.st_ino;
+		}
+	}
+	f = fopen("/proc/locks", "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*d: FLOCK %*s WRITE %d %x:%x:%llu", &who, &major, &minor,
+			   &ino) != 4)
+			continue;
+		for (int i = 0; i < WEFT_PROCS; i++) {
+			if (!dir[i].ino || dir[i].ino != ino ||
+			    dir[i].dev != makedev(major, minor) || pid[i])
+				continue;
+			pid[i] = who;
+			n++;
+		}
+	}
+	if (f)
+		fclose(f);
+	return n;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The first user of an interface: load the object, make the doorbell, fill and pin maps, attach. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/ethtool.h>
+#include <linux/if_link.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include "device.h"
+#include "weft.skel.h"
+
+#define CPU_MAX       4096
+#define DB_QUEUES_MAX 256
+#define CPUMAP_QSIZE  512
+
+/* Tokens out at once. A veth ring holds 256 frames for all QPs of a queue together. */
+#define VETH_BUDGET   96
+#define VETH_HARD     120
+#define NIC_BUDGET    512
+#define NIC_HARD      1024
+
+/* ---- what the interface is ---- */
+
+struct nic {
+	bool veth;
+	unsigned queues; /* receive queues in use */
+	unsigned cpus;   /* online */
+	uint64_t cpu_mask;
+};
+
+static void ethtool(int fd, const char *ifname, void *cmd, int *err)
+{
+	struct ifreq ifr = {};
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	ifr.ifr_data = cmd;
+	*err = ioctl(fd, SIOCETHTOOL, &ifr) ? -errno : 0;
+}
+
+static void look_at_nic(const char *ifname, const struct weft_link *link, struct nic *nic)
+{
+	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
+	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	nic->queues = link->rx_queues;
+	if (fd < 0)
+		return;
+	ethtool(fd, ifname, &drv, &err);
+	nic->veth = !err && !strcmp(drv.driver, "veth");
+	ethtool(fd, ifname, &ch, &err);
+	if (!err && ch.rx_count + ch.combined_count)
+		nic->queues = ch.rx_count + ch.combined_count;
+	close(fd);
+}
+
+/* Call fn for each online CPU; "0-3,5". */
+static int each_cpu(int (*fn)(unsigned cpu, void *arg), void *arg)
+{
+	FILE *f = fopen("/sys/devices/system/cpu/online", "re");
+	unsigned a, b;
+	int n, c, err = 0;
+
+	if (!f)
+		return -errno;
+	while (!err && (n = fscanf(f, "%u-%u", &a, &b)) >= 1) {
+		if (n == 1)
+			b = a;
+		for (; !err && a <= b && a < CPU_MAX; a++)
+			err = fn(a, arg);
+		c = fgetc(f);
+		if (c != ',')
+			break;
+	}
+	fclose(f);
+	return err;
+}
+
+static int count_cpu(unsigned cpu, void *arg)
+{
+	struct nic *nic = arg;
+
+	nic->cpus++;
+	nic->cpu_mask |= 1ull << (cpu & 63);
+	return 0;
+}
+
+/* ---- loading ---- */
+
+static int demote(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char line[400];
+	size_t n;
+
+	(void)level;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	n = strlen(line);
+	if (n && line[n - 1] == '\n')
+		line[n - 1] = 0;
+	weft_logf(WEFT_LOG_DEBUG, "%s", line);
+	return 0;
+}
+
+static int load(struct weft_dev *dev, struct weft_bpf **skel)
+{
+	libbpf_print_fn_t old = libbpf_set_print(demote); /* the application's comes back below */
+	int err;
+
+	*skel = weft_bpf__open();
+	err = *skel ? weft_bpf__load(*skel) : -errno;
+	libbpf_set_print(old);
+	if (!err)
+		return 0;
+	weft_bpf__destroy(*skel);
+	*skel = NULL;
+	if (err == -EPERM)
+		return weft_err(
+			EPERM, dev->ifname,
+			"may not load BPF programs; run as root of the initial user namespace");
+	return weft_err(-err, dev->ifname,
+			"the kernel refused the BPF programs: %s; weft needs Linux 6.1 or later",
+			strerror(-err));
+}
+
+static int pin_all(struct weft_dev *dev, struct weft_bpf *skel)
+{
+	char path[WEFT_PATH_MAX];
+	struct bpf_program *prog;
+	struct bpf_map *map;
+	int err = 0;
+
+	/* devcfg first: it tells who cleans up which doorbell belongs to this. */
+	snprintf(path, sizeof(path), "%s/devcfg", dev->pin_dir);
+	err = bpf_obj_pin(bpf_map__fd(skel->maps.devcfg), path) ? -errno : 0;
+	bpf_object__for_each_map(map, skel->obj) {
+		const char *name = bpf_map__name(map);
+
+		if (err)
+			break;
+		if (strchr(name, '.') || map == skel->maps.devcfg) /* .rodata and the like */
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dev->pin_dir, name);
+		err = bpf_obj_pin(bpf_map__fd(map), path) ? -errno : 0;
+	}
+	bpf_object__for_each_program(prog, skel->obj) {
+		if (err)
+			break;
+		snprintf(path, sizeof(path), "%s/%s", dev->pin_dir, bpf_program__name(prog));
+		err = bpf_obj_pin(bpf_program__fd(prog), path) ? -errno : 0;
+	}
+	return err ? weft_err(-err, dev->ifname, "cannot pin %s: %s", path, strerror(-err)) : 0;
+}
+
+/* ---- filling ---- */
+
+static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct weft_open_opts *opts,
+		   const struct weft_link *link, const struct nic *nic)
+{
+	unsigned domains = nic->veth ? nic->queues : nic->cpus;
+	struct weft_devcfg cfg = {
+		.abi = WEFT_ABI,
+		.ifindex = dev->ifindex,
+		.payload = weft_path_payload(link->mtu, false),
+		.mtu = link->mtu,
+		.port = opts && opts->port ? opts->port : WEFT_UDP_PORT,
+		.queues = nic->veth ? nic->queues : 0,
+		.budget = nic->veth ? VETH_BUDGET : NIC_BUDGET,
+		.hard = nic->veth ? VETH_HARD : NIC_HARD,
+		.cpus = nic->cpu_mask,
+	};
+	uint32_t key = 0;
+
+	if (domains > WEFT_DOMAINS)
+		domains = WEFT_DOMAINS;
+	cfg.domains = domains ? domains : 1;
+	if (opts && opts->csum)
+		cfg.flags |= WEFT_DEV_CSUM4;
+	if (opts && opts->persist)
+		cfg.flags |= WEFT_DEV_PERSIST;
+	if (bpf_map_update_elem(bpf_map__fd(skel->maps.devcfg), &key, &cfg, BPF_ANY))
+		return weft_err(errno, dev->ifname, "cannot write devcfg: %s", strerror(errno));
+	return 0;
+}
+
+static int set_doorbell(struct weft_dev *dev, struct weft_bpf *skel, const struct nic *nic, int *db,
+			int *db_tx)
+{
+	unsigned queues = nic->cpus < DB_QUEUES_MAX ? nic->cpus : DB_QUEUES_MAX;
+	int fd = bpf_map__fd(skel->maps.devcfg), err;
+	char tx[IFNAMSIZ], rx[IFNAMSIZ];
+	struct weft_devcfg cfg;
+	uint32_t key = 0;
+
+	weft_td_db_names(dev->ifindex, tx, rx);
+	err = weft_veth_create(tx, rx, queues ? queues : 1);
+	if (err)
+		return weft_err(
+			-err, dev->ifname,
+			"cannot create the doorbell pair %s, %s: %s; is the veth driver there?", tx,
+			rx, strerror(-err));
+	*db_tx = if_nametoindex(tx);
+	*db = if_nametoindex(rx);
+	if (bpf_map_lookup_elem(fd, &key, &cfg))
+		return -errno;
+	cfg.db_ifindex = *db;
+	cfg.db_tx_ifindex = *db_tx;
+	return bpf_map_update_elem(fd, &key, &cfg, BPF_ANY) ? -errno : 0;
+}
+
+struct cpu_fill {
+	int map, prog;
+};
+
+static int fill_cpu(unsigned cpu, void *arg)
+{
+	const struct cpu_fill *f = arg;
+	struct bpf_cpumap_val val = { .qsize = CPUMAP_QSIZE, .bpf_prog.fd = f->prog };
+
+	if (cpu >= 64)
+		return 0;
+	return bpf_map_update_elem(f->map, &cpu, &val, BPF_ANY) ? -errno : 0;
+}
+
+/* The first n entries lead out of the interface, the one after them, if any, into the sink. */
+static int fill_devmap(struct weft_bpf *skel, const struct bpf_map *map, uint32_t n, int ifindex,
+		       int db_tx)
+{
+	struct bpf_devmap_val out = {
+		.ifindex = ifindex,
+		.bpf_prog.fd = bpf_program__fd(skel->progs.weft_fill),
+	};
+	struct bpf_devmap_val sink = {
+		.ifindex = db_tx,
+		.bpf_prog.fd = bpf_program__fd(skel->progs.weft_sink),
+	};
+	uint32_t i;
+
+	for (i = 0; i < bpf_map__max_entries(map); i++)
+		if (bpf_map_update_elem(bpf_map__fd(map), &i, i < n ? &out : &sink, BPF_ANY))
+			return -errno;
+	return 0;
+}
+
+static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db_tx)
+{
+	struct cpu_fill f = {
+		.map = bpf_map__fd(skel->maps.cpus),
+		.prog = bpf_program__fd(skel->progs.weft_cpu),
+	};
+	struct bpf_map *map;
+	int err;
+
+	bpf_object__for_each_map(map, skel->obj) {
+		bool spawn = !strncmp(bpf_map__name(map), "spawn", 5);
+
+		if (bpf_map__type(map) != BPF_MAP_TYPE_DEVMAP)
+			continue;
+		err = fill_devmap(skel, map, bpf_map__max_entries(map) - spawn, dev->ifindex,
+				  db_tx);
+		if (err)
+			return weft_err(-err, dev->ifname, "cannot fill devmap %s: %s",
+					bpf_map__name(map), strerror(-err));
+	}
+	err = each_cpu(fill_cpu, &f);
+	return err ? weft_err(-err, dev->ifname, "cannot fill the cpumap: %s", strerror(-err)) : 0;
+}
+
+/* ---- attaching ---- */
+
+static int refused(struct weft_dev *dev, const struct weft_link *link, int err)
+{
+	switch (err) {
+	case -EBUSY:
+	case -EEXIST:
+		return weft_err(
+			EBUSY, dev->ifname,
+			"another XDP program is attached; remove it with 'ip link set dev %s xdp off' "
+			"if it is not needed",
+			dev->ifname);
+	case -EOPNOTSUPP:
+		return weft_err(
+			EOPNOTSUPP, dev->ifname,
+			"the driver%s%s has no native XDP; use a NIC that has, such as veth, "
+			"virtio_net or mlx5",
+			*link->kind ? " " : "", link->kind);
+	case -ERANGE:
+	case -EINVAL:
+		return weft_err(EOPNOTSUPP, dev->ifname,
+				"the driver refused native XDP, often because the MTU is too large "
+				"(%u here, or at a veth's other end); set 3498 or less and LRO off",
+				link->mtu);
+	default: return weft_err(-err, dev->ifname, "cannot attach XDP: %s", strerror(-err));
+	}
+}
+
+/*
+ * A BPF link, not a bare netlink attachment: it is never replaced by others,
+ * follows an interface that moves, and cannot outlive its pin.
+ */
+static int attach_link(struct weft_dev *dev, const struct bpf_program *prog, int ifindex,
+		       const char *name)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = XDP_FLAGS_DRV_MODE);
+	char path[WEFT_PATH_MAX];
+	int fd, err = 0;
+
+	fd = bpf_link_create(bpf_program__fd(prog), ifindex, BPF_XDP, &opts);
+	if (fd < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/%s", dev->pin_dir, name);
+	if (bpf_obj_pin(fd, path))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* Before anything is loaded: say what is plain already. */
+static int check_link(struct weft_dev *dev, const struct weft_link *link)
+{
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info);
+	int fd;
+
+	if (link->mtu < WEFT_V4_LEN - WEFT_L2_LEN + WEFT_HDR_LEN + WEFT_PAYLOAD_MIN)
+		return weft_err(EOPNOTSUPP, dev->ifname, "MTU %u is too small; set at least 576",
+				link->mtu);
+	if (!link->xdp_id)
+		return 0;
+	fd = bpf_prog_get_fd_by_id(link->xdp_id);
+	if (fd >= 0) {
+		bpf_obj_get_info_by_fd(fd, &info, &len);
+		close(fd);
+	}
+	if (!strcmp(info.name, "weft_nic"))
+		return weft_err(
+			EBUSY, dev->ifname,
+			"weft is attached, but its pins are not in the %s seen here "
+			"('ip netns exec' hides it); name the namespace instead of entering it",
+			WEFT_BPFFS);
+	return refused(dev, link, -EBUSY);
+}
+
+int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
+		const struct weft_link *link)
+{
+	struct nic nic = {};
+	struct weft_bpf *skel;
+	int err, db = 0, db_tx = 0;
+
+	err = check_link(dev, link);
+	if (err)
+		return err;
+	look_at_nic(dev->ifname, link, &nic);
+	err = each_cpu(count_cpu, &nic);
+	if (err)
+		return weft_err(-err, dev->ifname, "cannot read the online CPUs: %s; mount sysfs",
+				strerror(-err));
+	err = load(dev, &skel);
+	if (err)
+		return err;
+	err = set_cfg(dev, skel, opts, link, &nic);
+	if (!err)
+		err = pin_all(dev, skel);
+	if (!err)
+		err = set_doorbell(dev, skel, &nic, &db, &db_tx);
+	if (!err)
+		err = fill_ways_out(dev, skel, db_tx);
+	if (!err) {
+		err = attach_link(dev, skel->progs.weft_db, db, WEFT_PIN_DB_LINK);
+		if (err)
+			err = weft_err(-err, dev->ifname, "cannot attach XDP to the doorbell: %s",
+				       strerror(-err));
+	}
+	if (!err) {
+		err = attach_link(dev, skel->progs.weft_nic, dev->ifindex, WEFT_PIN_NIC_LINK);
+		if (err)
+			err = refused(dev, link, err);
+	}
+	weft_bpf__destroy(skel);
+	return err;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Connection set-up over TCP: connect, the BYE at the end, and what both sides need. */
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <netinet/tcp.h>
+
+#include "cm.h"
+
+#define CONNECT_DEFAULT_MS 5000
+
+uint64_t weft_cm_deadline(uint32_t ms)
+{
+	return weft_now_ns() + ms * 1000000ull;
+}
+
+/* For poll(2): rounded up. */
+int weft_cm_left(uint64_t until)
+{
+	uint64_t now = weft_now_ns();
+
+	return now >= until ? 0 : (until - now + 999999) / 1000000;
+}
+
+int weft_cm_poll(int fd, short events, uint64_t until)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int n;
+
+	do
+		n = poll(&p, 1, weft_cm_left(until));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n ? 0 : -ETIMEDOUT;
+}
+
+int weft_cm_send(int fd, const void *buf, size_t len, uint64_t until)
+{
+	const uint8_t *p = buf;
+
+	while (len) {
+		ssize_t n = send(fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EAGAIN) {
+			int err = weft_cm_poll(fd, POLLOUT, until);
+
+			if (err)
+				return err;
+		} else if (n < 0 && errno != EINTR) {
+			return -errno;
+		} else if (n > 0) {
+			p += n;
+			len -= n;
+		}
+	}
+	return 0;
+}
+
+/* What the peer says at the end, and our end of the stream. Once. */
+void weft_cm_bye(struct weft_qp *qp, uint32_t code)
+{
+	uint8_t buf[WEFT_CM_BYE_LEN];
+
+	if (qp->cm_fd < 0 || qp->bye_sent)
+		return;
+	qp->bye_sent = true;
+	weft_cm_bye_format(code, weft_qp_arrived(qp), buf);
+	(void)!send(qp->cm_fd, buf, sizeof(buf), MSG_NOSIGNAL | MSG_DONTWAIT);
+	shutdown(qp->cm_fd, SHUT_WR);
+}
+
+int weft_cm_addresses(struct weft_qp *qp)
+{
+	socklen_t len = sizeof(qp->local);
+
+	if (getsockname(qp->cm_fd, (struct sockaddr *)&qp->local, &len))
+		return -errno;
+	len = sizeof(qp->peer);
+	if (getpeername(qp->cm_fd, (struct sockaddr *)&qp->peer, &len))
+		return -errno;
+	weft_addr_unmap(&qp->local);
+	weft_addr_unmap(&qp->peer);
+	return 0;
+}
+
+void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o)
+{
+	m->priv_len = 0;
+	if (!o || o->size < sizeof(*o) || !o->priv_len)
+		return;
+	m->priv_len = o->priv_len;
+	memcpy(m->priv, o->priv, o->priv_len);
+}
+
+uint32_t weft_cm_patience(const struct weft_qp_opts *o)
+{
+	return o && o->size >= sizeof(*o) && o->connect_ms ? o->connect_ms : CONNECT_DEFAULT_MS;
+}
+
+static int connect_to(struct weft_dev *dev, const struct addrinfo *a, uint64_t until)
+{
+	int fd, saved, err, one = 1;
+	socklen_t len = sizeof(err);
+
+	err = weft_ns_enter(dev, &saved);
+	if (err)
+		return err;
+	fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	err = fd < 0 ? -errno : 0;
+	weft_ns_leave(saved);
+	if (err)
+		return err;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	err = connect(fd, a->ai_addr, a->ai_addrlen) ? -errno : 0;
+	if (err == -EINPROGRESS) {
+		err = weft_cm_poll(fd, POLLOUT, until);
+		if (!err && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
+			err = -err;
+	}
+	if (err) {
+		close(fd);
+		return err == -ENETUNREACH ? -EHOSTUNREACH : err;
+	}
+	return fd;
+}
+
+static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
+{
+	uint8_t buf[WEFT_CM_MAX];
+	size_t got = 0;
+
+	for (;;) {
+		int err = weft_cm_poll(fd, POLLIN, until), len;
+		ssize_t n;
+
+		if (err)
+			return err;
+		n = recv(fd, buf + got, sizeof(buf) - got, 0);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n <= 0)
+			return -EPROTO;
+		got += n;
+		len = weft_cm_parse(buf, got, WEFT_CM_REPLY, m);
+		if (len)
+			return len == -EPROTONOSUPPORT || (len > 0 && (size_t)len != got) ?
+				       -EPROTO :
+				       len < 0 ? len : 0;
+	}
+}
+
+static int refused(const char *addr, const char *ifname, uint32_t why)
+{
+	switch (why) {
+	case WEFT_CM_R_VERSION:
+		return weft_err(EPROTO, addr, "the peer speaks another version of weft");
+	case WEFT_CM_R_RESOURCES:
+		return weft_err(ECONNREFUSED, addr, "the peer has no QP left for us");
+	case WEFT_CM_R_ROUTE:
+		return weft_err(EHOSTUNREACH, addr,
+				"the peer's way back to %s is not through its weft device", ifname);
+	case WEFT_CM_R_PAYLOAD:
+		return weft_err(EMSGSIZE, addr, "the peer's MTU is too small");
+	default:
+		return weft_err(EPROTO, addr, "the peer refuses (%u)", why);
+	}
+}
+
+static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_opts *opts,
+		     uint64_t until)
+{
+	struct weft_cm_msg mine = { .type = WEFT_CM_REQUEST }, theirs;
+	uint8_t buf[WEFT_CM_MAX], ready = WEFT_CM_READY;
+	int err;
+
+	weft_cm_private(&mine, opts);
+	weft_qp_offer(qp, qp->peer.ss_family == AF_INET6, &mine);
+	if (!mine.payload)
+		return weft_err(EMSGSIZE, qp->dev->ifname, "its MTU %u is too small; raise it",
+				qp->dev->maps.cfg->mtu);
+	err = weft_cm_send(qp->cm_fd, buf, weft_cm_format(&mine, buf), until);
+	if (!err)
+		err = hear_reply(qp->cm_fd, until, &theirs);
+	if (err == -ETIMEDOUT)
+		return weft_err(ETIMEDOUT, addr, "no answer; is a weft program accepting there?");
+	if (err == -ECONNRESET || err == -EPIPE)
+		err = -EPROTO;
+	if (err)
+		return weft_err(-err, addr, "is no weft peer: %s", strerror(-err));
+	if (theirs.refusal)
+		return refused(addr, qp->dev->ifname, theirs.refusal);
+	err = weft_qp_establish(qp, &mine, &theirs);
+	if (!err)
+		err = weft_cm_send(qp->cm_fd, &ready, 1, until);
+	return err ? err : weft_ctl_watch_cm(qp);
+}
+
+static int connect_any(struct weft_dev *dev, const char *addr, struct addrinfo *res, uint64_t until)
+{
+	struct sockaddr_storage peer;
+	uint8_t hop[16];
+	int err = -EHOSTUNREACH;
+
+	for (struct addrinfo *a = res; a; a = a->ai_next) {
+		memset(&peer, 0, sizeof(peer));
+		memcpy(&peer, a->ai_addr, a->ai_addrlen);
+		weft_addr_unmap(&peer);
+		err = weft_route(dev, NULL, &peer, hop, NULL);
+		if (err)
+			continue;
+		err = connect_to(dev, a, until);
+		if (err >= 0)
+			return err;
+		weft_err(-err, addr, "cannot connect through %s: %s; is a weft program listening?",
+			 dev->ifname, strerror(-err));
+	}
+	return err;
+}
+
+int weft_connect(struct weft_dev *dev, const char *addr, const struct weft_qp_opts *opts,
+		 struct weft_qp **out)
+{
+	uint64_t until = weft_cm_deadline(weft_cm_patience(opts));
+	struct addrinfo *res;
+	struct weft_qp *qp;
+	int err;
+
+	err = weft_addr_resolve(dev, addr, false, &res);
+	if (err)
+		return err;
+	err = weft_qp_alloc(dev, opts, &qp);
+	if (err) {
+		freeaddrinfo(res);
+		return err;
+	}
+	err = qp->cm_fd = connect_any(dev, addr, res, until);
+	freeaddrinfo(res);
+	if (err >= 0)
+		err = weft_cm_addresses(qp);
+	if (!err)
+		err = handshake(qp, addr, opts, until);
+	if (err) {
+		weft_qp_destroy(qp);
+		return err;
+	}
+	*out = qp;
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What cm.c and listen.c share: deadlines, the stream, the options that concern set-up. */
+#ifndef WEFT_USER_CM_H
+#define WEFT_USER_CM_H
+
+#include "internal.h"
+#include "cm_wire.h"
+
+uint64_t weft_cm_deadline(uint32_t ms); /* from now */
+int weft_cm_left(uint64_t until); /* ms, for poll(2) */
+int weft_cm_poll(int fd, short events, uint64_t until); /* 0, -ETIMEDOUT, -errno */
+int weft_cm_send(int fd, const void *buf, size_t len, uint64_t until);
+int weft_cm_addresses(struct weft_qp *qp); /* of cm_fd, into the QP */
+void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o);
+uint32_t weft_cm_patience(const struct weft_qp_opts *o);
+
+#endif

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Completion queues: polling the rings, and sleeping until XDP or the control thread says something. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+#define EVENTS_LEN 4096 /* as the inner map of `events` */
+
+struct weft_cq_list {
+	struct weft_cq_list *next; /* retired ones */
+	unsigned n, cap;
+	struct weft_qp *qp[];
+};
+
+const char *weft_wc_str(enum weft_wc_status status)
+{
+	static const char *const text[] = {
+		[WEFT_WC_SUCCESS] = "success",
+		[WEFT_WC_LOC_PROT_ERR] = "local protection error",
+		[WEFT_WC_REM_ACCESS_ERR] = "remote access error",
+		[WEFT_WC_REM_CLOSED_ERR] = "remote side closed",
+		[WEFT_WC_RETRY_EXC_ERR] = "no answer from the peer",
+		[WEFT_WC_DEV_ERR] = "local interface is down or gone",
+		[WEFT_WC_FLUSH_ERR] = "flushed",
+		[WEFT_WC_GENERAL_ERR] = "general error",
+	};
+
+	if ((unsigned)status >= sizeof(text) / sizeof(text[0]))
+		return "unknown";
+	return text[status];
+}
+
+/* ---- life ---- */
+
+/* An index in `events` with our ring buffer in it. */
+static int publish_events(struct weft_cq *cq)
+{
+	struct weft_dev *dev = cq->dev;
+	struct weft_owners *own = dev->maps.own;
+	int lock = weft_pins_lock(dev), err = -ENOSPC;
+
+	if (lock < 0)
+		return lock;
+	for (uint32_t i = 0; i < WEFT_CQS; i++) {
+		if (own->cq[i])
+			continue;
+		err = bpf_map_update_elem(dev->maps.events, &i, &cq->rb_fd, BPF_ANY) ? -errno : 0;
+		if (!err) {
+			own->cq[i] = dev->slot + 1;
+			cq->idx = i;
+		}
+		break;
+	}
+	weft_pins_unlock(lock);
+	return err;
+}
+
+static void withdraw_events(struct weft_cq *cq)
+{
+	int lock = weft_pins_lock(cq->dev);
+
+	bpf_map_delete_elem(cq->dev->maps.events, &cq->idx);
+	if (lock >= 0) {
+		cq->dev->maps.own->cq[cq->idx] = 0;
+		weft_pins_unlock(lock);
+	}
+}
+
+static int map_events(struct weft_cq *cq)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	cq->rb_cons = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, cq->rb_fd, 0);
+	if (cq->rb_cons == MAP_FAILED)
+		return -errno;
+	/* the producer's page, then the data twice */
+	cq->rb_len = page + 2 * EVENTS_LEN;
+	cq->rb_data = mmap(NULL, cq->rb_len, PROT_READ, MAP_SHARED, cq->rb_fd, page);
+	if (cq->rb_data == MAP_FAILED)
+		return -errno;
+	madvise(cq->rb_cons, page, MADV_DONTFORK);
+	madvise(cq->rb_data, cq->rb_len, MADV_DONTFORK);
+	return 0;
+}
+
+static int watch(struct weft_cq *cq, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(cq->ep_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static void release(struct weft_cq *cq)
+{
+	if (cq->rb_cons && cq->rb_cons != MAP_FAILED)
+		munmap(cq->rb_cons, sysconf(_SC_PAGESIZE));
+	if (cq->rb_data && cq->rb_data != MAP_FAILED)
+		munmap(cq->rb_data, cq->rb_len);
+	if (cq->ep_fd >= 0)
+		close(cq->ep_fd);
+	if (cq->wake_fd >= 0)
+		close(cq->wake_fd);
+	if (cq->rb_fd >= 0)
+		close(cq->rb_fd);
+	free(cq->list);
+	pthread_mutex_destroy(&cq->lock);
+	free(cq);
+}
+
+int weft_cq_create(struct weft_dev *dev, struct weft_cq **out)
+{
+	struct weft_cq *cq = calloc(1, sizeof(*cq));
+	int err;
+
+	if (!cq)
+		return -ENOMEM;
+	pthread_mutex_init(&cq->lock, NULL);
+	cq->dev = dev;
+	cq->list = calloc(1, sizeof(*cq->list));
+	cq->ep_fd = epoll_create1(EPOLL_CLOEXEC);
+	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cq->rb_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "weft_events", 0, 0, EVENTS_LEN, NULL);
+	err = !cq->list || cq->ep_fd < 0 || cq->wake_fd < 0 || cq->rb_fd < 0 ? -errno : 0;
+	if (!err)
+		err = map_events(cq);
+	if (!err)
+		err = watch(cq, cq->rb_fd);
+	if (!err)
+		err = watch(cq, cq->wake_fd);
+	if (!err)
+		err = publish_events(cq);
+	if (err) {
+		release(cq);
+		return weft_err(-err, dev->ifname, "a CQ cannot be made: %s", strerror(-err));
+	}
+	pthread_mutex_lock(&dev->lock);
+	LIST_INSERT_HEAD(&dev->cqs, cq, link);
+	pthread_mutex_unlock(&dev->lock);
+	*out = cq;
+	return 0;
+}
+
+int weft_cq_destroy(struct weft_cq *cq)
+{
+	struct weft_dev *dev;
+	bool used;
+
+	if (!cq)
+		return 0;
+	dev = cq->dev;
+	pthread_mutex_lock(&cq->lock);
+	used = cq->list->n;
+	pthread_mutex_unlock(&cq->lock);
+	if (used)
+		return weft_err(EBUSY, dev->ifname, "the CQ has QPs; close them first");
+	withdraw_events(cq);
+	pthread_mutex_lock(&dev->lock);
+	LIST_REMOVE(cq, link);
+	pthread_mutex_unlock(&dev->lock);
+	release(cq);
+	return 0;
+}
+
+/* ---- the list of QPs ---- */
+
+/*
+ * Poll reads the list without a lock. A new QP is appended in place, or in a
+ * larger copy; a QP is removed by replacing the list. What was replaced is
+ * freed after weft_grace(), whose barrier on every CPU divides polls into those
+ * that were inside (busy is odd, and waited for) and those that see the new
+ * list. So poll itself needs no barrier.
+ */
+static struct weft_cq_list *copy_list(const struct weft_cq_list *old, unsigned cap)
+{
+	struct weft_cq_list *l = malloc(sizeof(*l) + cap * sizeof(l->qp[0]));
+
+	if (l) {
+		l->next = NULL;
+		l->n = old->n;
+		l->cap = cap;
+		memcpy(l->qp, old->qp, old->n * sizeof(l->qp[0]));
+	}
+	return l;
+}
+
+static void retire(struct weft_cq *cq, struct weft_cq_list *l)
+{
+	struct weft_cq_list *old = cq->list;
+
+	__atomic_store_n(&cq->list, l, __ATOMIC_RELEASE);
+	old->next = cq->retired;
+	cq->retired = old;
+}
+
+int weft_cq_add_qp(struct weft_cq *cq, struct weft_qp *qp)
+{
+	struct weft_cq_list *l;
+	int err = 0;
+
+	pthread_mutex_lock(&cq->lock);
+	l = cq->list;
+	if (l->n == l->cap) {
+		l = copy_list(l, l->cap ? 2 * l->cap : 4);
+		if (l)
+			retire(cq, l);
+		else
+			err = -ENOMEM;
+	}
+	if (!err) {
+		l->qp[l->n] = qp;
+		__atomic_store_n(&l->n, l->n + 1, __ATOMIC_RELEASE);
+		qp->ring->arm_tx = !!(cq->armed & WEFT_ARM_TX);
+		qp->ring->arm_rx = !!(cq->armed & WEFT_ARM_RX);
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return err;
+}
+
+/* Then a grace period, then weft_cq_quiesce(). */
+void weft_cq_del_qp(struct weft_cq *cq, struct weft_qp *qp)
+{
+	struct weft_cq_list *l;
+	unsigned at;
+
+	pthread_mutex_lock(&cq->lock);
+	for (at = 0; at < cq->list->n && cq->list->qp[at] != qp; at++)
+		;
+	if (at < cq->list->n) {
+		/* without memory for a copy: poll until there is */
+		while (!(l = copy_list(cq->list, cq->list->cap)))
+			usleep(10000);
+		l->qp[at] = l->qp[--l->n];
+		retire(cq, l);
+		qp->retired = cq->retired;
+		cq->retired = NULL;
+	}
+	pthread_mutex_unlock(&cq->lock);
+}
+
+void weft_cq_quiesce(struct weft_cq *cq, struct weft_qp *qp)
+{
+	uint32_t busy = __atomic_load_n(&cq->busy, __ATOMIC_ACQUIRE);
+	struct weft_cq_list *l;
+
+	if (busy & 1)
+		while (__atomic_load_n(&cq->busy, __ATOMIC_ACQUIRE) == busy)
+			usleep(50);
+	while ((l = qp->retired)) {
+		qp->retired = l->next;
+		free(l);
+	}
+}
+
+/* ---- poll ---- */
+
+static int take(struct weft_qp *qp, struct weft_wc *wc, int n)
+{
+	uint32_t prod = __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE), polled = qp->polled;
+	uint32_t done, end;
+	int status, got = 0;
+
+	if (prod == polled)
+		return 0;
+	status = __atomic_load_n(&qp->status, __ATOMIC_ACQUIRE);
+	if (status) {
+		done = qp->final_done;
+		end = prod;
+	} else {
+		done = end = __atomic_load_n(&qp->ring->sq_done, __ATOMIC_ACQUIRE);
+		if (end == polled) {
+			/* XDP has seen an error: the control thread carries it out */
+			if (qp->ring->tx_err && !qp->poked) {
+				qp->poked = 1;
+				weft_ctl_poke(qp->dev);
+			}
+			return 0;
+		}
+		if (end - polled > prod - polled)
+			end = prod;
+	}
+	for (; polled != end && got < n; polled++, got++, wc++) {
+		uint32_t i = polled & (WEFT_DEPTH - 1);
+
+		wc->wr_id = qp->wr_id[i];
+		wc->len = qp->wr_len[i];
+		wc->qp = qp;
+		if ((int32_t)(polled - done) < 0)
+			wc->status = WEFT_WC_SUCCESS;
+		else
+			wc->status = polled == qp->err_at ? (enum weft_wc_status)status :
+							    WEFT_WC_FLUSH_ERR;
+	}
+	__atomic_store_n(&qp->polled, polled, __ATOMIC_RELEASE);
+	return got;
+}
+
+int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, int n)
+{
+	const struct weft_cq_list *l;
+	unsigned nq, at;
+	int got = 0;
+
+	__atomic_store_n(&cq->busy, cq->busy + 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	l = __atomic_load_n(&cq->list, __ATOMIC_ACQUIRE);
+	nq = __atomic_load_n(&l->n, __ATOMIC_ACQUIRE);
+	at = cq->next;
+	for (unsigned i = 0; i < nq && got < n; i++) {
+		if (at >= nq)
+			at = 0;
+		got += take(l->qp[at++], wc + got, n - got);
+	}
+	cq->next = at;
+	__atomic_store_n(&cq->busy, cq->busy + 1, __ATOMIC_RELEASE);
+	return got;
+}
+
+/* ---- sleeping ---- */
+
+int weft_cq_fd(struct weft_cq *cq)
+{
+	return cq->ep_fd;
+}
+
+/* From the control thread: a QP of this CQ has failed. */
+void weft_cq_wake(struct weft_cq *cq)
+{
+	uint64_t one = 1;
+
+	if (!__atomic_exchange_n(&cq->woken, 1, __ATOMIC_ACQ_REL))
+		(void)!write(cq->wake_fd, &one, sizeof(one));
+}
+
+/*
+ * The barrier stands between arming and the caller's next poll. XDP writes what
+ * is to be seen, passes a barrier and looks whether it must wake; so one of the
+ * two sees the other.
+ */
+void weft_cq_arm(struct weft_cq *cq, unsigned what)
+{
+	const struct weft_cq_list *l;
+
+	pthread_mutex_lock(&cq->lock);
+	cq->armed |= what;
+	l = cq->list;
+	for (unsigned i = 0; i < l->n; i++) {
+		struct weft_ring *r = l->qp[i]->ring;
+
+		if (what & WEFT_ARM_TX)
+			__atomic_store_n(&r->arm_tx, 1, __ATOMIC_RELAXED);
+		if (what & WEFT_ARM_RX)
+			__atomic_store_n(&r->arm_rx, 1, __ATOMIC_RELAXED);
+	}
+	__sync_synchronize();
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* Skip what is in the ring buffer, but not a record still being written: its end must wake us. */
+static void drain(struct weft_cq *cq)
+{
+	const unsigned long *prod = cq->rb_data;
+	const uint8_t *data = (uint8_t *)cq->rb_data + (cq->rb_len - 2 * EVENTS_LEN);
+	unsigned long *cons = cq->rb_cons, at = *cons;
+
+	while (at < __atomic_load_n(prod, __ATOMIC_ACQUIRE)) {
+		const uint32_t *head = (const void *)(data + (at & (EVENTS_LEN - 1)));
+		uint32_t len = __atomic_load_n(head, __ATOMIC_ACQUIRE);
+
+		if (len & BPF_RINGBUF_BUSY_BIT)
+			break;
+		len &= ~BPF_RINGBUF_DISCARD_BIT;
+		at += (len + BPF_RINGBUF_HDR_SZ + 7) / 8 * 8;
+		__atomic_store_n(cons, at, __ATOMIC_RELEASE);
+	}
+}
+
+void weft_cq_disarm(struct weft_cq *cq)
+{
+	const struct weft_cq_list *l;
+	uint64_t n;
+
+	pthread_mutex_lock(&cq->lock);
+	l = cq->list;
+	for (unsigned i = 0; i < l->n; i++) {
+		struct weft_ring *r = l->qp[i]->ring;
+
+		if (cq->armed & WEFT_ARM_TX)
+			__atomic_store_n(&r->arm_tx, 0, __ATOMIC_RELAXED);
+		if (cq->armed & WEFT_ARM_RX)
+			__atomic_store_n(&r->arm_rx, 0, __ATOMIC_RELAXED);
+	}
+	cq->armed = 0;
+	drain(cq);
+	if (__atomic_load_n(&cq->woken, __ATOMIC_ACQUIRE)) {
+		/* a wake in between is not lost: the caller looks again after this */
+		(void)!read(cq->wake_fd, &n, sizeof(n));
+		__atomic_store_n(&cq->woken, 0, __ATOMIC_SEQ_CST);
+	}
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* Is there anything that weft_cq_wait() returns for? */
+static bool ready(struct weft_cq *cq, unsigned what)
+{
+	const struct weft_cq_list *l;
+	bool yes = false;
+
+	pthread_mutex_lock(&cq->lock);
+	l = cq->list;
+	for (unsigned i = 0; i < l->n; i++) {
+		struct weft_qp *qp = l->qp[i];
+		int status = __atomic_load_n(&qp->status, __ATOMIC_ACQUIRE);
+		uint32_t arrived = weft_qp_arrived(qp);
+		uint32_t polled = __atomic_load_n(&qp->polled, __ATOMIC_RELAXED);
+		uint32_t prod = __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE);
+
+		if (what & WEFT_ARM_TX && prod != polled &&
+		    (status || __atomic_load_n(&qp->ring->sq_done, __ATOMIC_ACQUIRE) != polled))
+			yes = true;
+		if (what & WEFT_ARM_RX && arrived != qp->seen_arrived) {
+			qp->seen_arrived = arrived;
+			yes = true;
+		}
+		if (status != qp->seen_status) {
+			qp->seen_status = status;
+			yes = true;
+		}
+		if (!status && !qp->poked && (qp->ring->tx_err || qp->ring->rx_err)) {
+			qp->poked = 1;
+			weft_ctl_poke(qp->dev);
+		}
+	}
+	pthread_mutex_unlock(&cq->lock);
+	return yes;
+}
+
+int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms)
+{
+	uint64_t end = timeout_ms > 0 ? weft_now_ns() + timeout_ms * 1000000ull : 0;
+
+	if (!what || what & ~(WEFT_ARM_TX | WEFT_ARM_RX))
+		return -EINVAL;
+	for (;;) {
+		struct epoll_event ev;
+		int n, left = timeout_ms;
+		uint64_t now;
+
+		if (ready(cq, what))
+			return 1;
+		if (!timeout_ms)
+			return 0;
+		if (timeout_ms > 0) {
+			now = weft_now_ns();
+			if (now >= end)
+				return 0;
+			left = (end - now + 999999) / 1000000;
+		}
+		weft_cq_arm(cq, what);
+		if (ready(cq, what)) {
+			weft_cq_disarm(cq);
+			return 1;
+		}
+		n = epoll_wait(cq->ep_fd, &ev, 1, left) < 0 ? -errno : 0;
+		weft_cq_disarm(cq);
+		if (n < 0)
+			return ready(cq, what) ? 1 : n;
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* What the control thread learns from rtnetlink: the interface went down, moved or vanished; new MACs. */
+#include <string.h>
+#include <libmnl/libmnl.h>
+#include <linux/rtnetlink.h>
+
+#include "ctl.h"
+
+static void device_dead(struct weft_ctl *c)
+{
+	struct weft_dev *dev = c->dev;
+
+	if (dev->dead)
+		return;
+	__atomic_store_n(&dev->dead, true, __ATOMIC_RELEASE);
+	weft_logf(WEFT_LOG_WARN, "%s: the interface is gone; its connections fail", dev->ifname);
+	for (unsigned i = 0; i < c->n; i++) {
+		c->qp[i]->doom_ns = 0;
+		weft_ctl_doom(c, c->qp[i], WEFT_WC_DEV_ERR, 0);
+	}
+}
+
+/* Rewrite one MAC address of a template; XDP may copy half of it once, and that packet is lost. */
+static void set_mac(struct weft_ctl *c, struct weft_qp *qp, unsigned at, const uint8_t *mac)
+{
+	uint8_t *t = c->dev->maps.ctl[qp->slot].tmpl + at;
+
+	if (!qp->status && memcmp(t, mac, 6))
+		memcpy(t, mac, 6);
+}
+
+static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
+{
+	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
+	struct weft_dev *dev = c->dev;
+	const struct nlattr *at;
+	bool up;
+
+	/* bridge ports report with a family of their own */
+	if (ifi->ifi_family != AF_UNSPEC)
+		return;
+	if (nlh->nlmsg_type == RTM_DELLINK) {
+		if (ifi->ifi_index == dev->ifindex ||
+		    ifi->ifi_index == (int)dev->maps.cfg->db_ifindex)
+			device_dead(c);
+		return;
+	}
+	if (ifi->ifi_index != dev->ifindex)
+		return;
+	up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
+	if (up == !dev->down_ns)
+		goto mac;
+	dev->down_ns = up ? 0 : weft_now_ns();
+	weft_logf(WEFT_LOG_INFO, "%s: the link is %s", dev->ifname, up ? "up" : "down");
+mac:
+	mnl_attr_for_each (at, nlh, sizeof(*ifi))
+		if (mnl_attr_get_type(at) == IFLA_ADDRESS && mnl_attr_get_payload_len(at) == 6)
+			for (unsigned i = 0; i < c->n; i++)
+				set_mac(c, c->qp[i], 6, mnl_attr_get_payload(at));
+}
+
+static void on_neigh(struct weft_ctl *c, const struct nlmsghdr *nlh)
+{
+	const struct ndmsg *ndm = mnl_nlmsg_get_payload(nlh);
+	const uint8_t *dst = NULL, *mac = NULL;
+	size_t len = ndm->ndm_family == AF_INET6 ? 16 : 4;
+	const struct nlattr *at;
+
+	if (nlh->nlmsg_type != RTM_NEWNEIGH || ndm->ndm_ifindex != c->dev->ifindex ||
+	    !(ndm->ndm_state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)))
+		return;
+	mnl_attr_for_each (at, nlh, sizeof(*ndm)) {
+		if (mnl_attr_get_type(at) == NDA_DST && mnl_attr_get_payload_len(at) == len)
+			dst = mnl_attr_get_payload(at);
+		if (mnl_attr_get_type(at) == NDA_LLADDR && mnl_attr_get_payload_len(at) == 6)
+			mac = mnl_attr_get_payload(at);
+	}
+	if (!dst || !mac)
+		return;
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->qp[i]->peer.ss_family == ndm->ndm_family &&
+		    !memcmp(c->qp[i]->nexthop, dst, len))
+			set_mac(c, c->qp[i], 0, mac);
+}
+
+void weft_ctl_link_ask(struct weft_ctl *c)
+{
+	uint8_t buf[128] = { 0 };
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ifinfomsg *ifi;
+
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
+	ifi->ifi_index = c->dev->ifindex;
+	(void)!send(c->nl_fd, nlh, nlh->nlmsg_len, 0);
+}
+
+void weft_ctl_link_read(struct weft_ctl *c)
+{
+	uint8_t buf[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
+	ssize_t n = recv(c->nl_fd, buf, sizeof(buf), MSG_DONTWAIT);
+	const struct nlmsghdr *nlh = (const void *)buf;
+	int left = n;
+
+	if (n < 0) {
+		/* events were lost: the link at least can be asked for */
+		if (errno == ENOBUFS)
+			weft_ctl_link_ask(c);
+		return;
+	}
+	for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left)) {
+		switch (nlh->nlmsg_type) {
+		case NLMSG_ERROR:
+			if (((const struct nlmsgerr *)mnl_nlmsg_get_payload(nlh))->error == -ENODEV)
+				device_dead(c);
+			break;
+		case RTM_NEWLINK:
+		case RTM_DELLINK:
+			on_link(c, nlh);
+			break;
+		case RTM_NEWNEIGH:
+			on_neigh(c, nlh);
+			break;
+		}
+	}
+}
+
+int weft_ctl_link_open(struct weft_ctl *c)
+{
+	struct sockaddr_nl sa = { .nl_family = AF_NETLINK,
+				  .nl_groups = RTMGRP_LINK | RTMGRP_NEIGH };
+	int err, saved;
+
+	err = weft_ns_enter(c->dev, &saved);
+	if (err)
+		return err;
+	c->nl_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (c->nl_fd < 0 || bind(c->nl_fd, (struct sockaddr *)&sa, sizeof(sa)))
+		err = -errno;
+	weft_ns_leave(saved);
+	return err;
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Opening, closing and taking down a device: who comes first attaches, who leaves last detaches. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <linux/if_xdp.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+
+#include "device.h"
+
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
+#ifndef SOL_XDP
+#define SOL_XDP 283
+#endif
+
+#define OPEN_LOCK_MS  20000 /* others may be loading, one after the other */
+#define CLOSE_LOCK_MS 10000
+#define REMOVE_MS     5000 /* the reaper's work takes far less */
+#define TRIES         50
+
+/* ---- joining and leaving the pin directory ---- */
+
+/* Is what is pinned what this library and this interface need? NULL: yes, else why not. */
+static const char *why_stale(const struct weft_dev *dev, const struct weft_link *link)
+{
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info), size;
+	struct weft_cfg_head head;
+	int fd;
+
+	if (!weft_td_complete(dev->pin_fd))
+		return "are of a set-up that never finished";
+	if (weft_td_cfg(dev->pin_dir, &head, &size))
+		return "cannot be read";
+	if (head.abi != WEFT_ABI || size != sizeof(struct weft_devcfg))
+		return "are of another ABI";
+	if (head.flags & WEFT_DEV_DOWN)
+		return "are half removed";
+	if (head.ifindex != (uint32_t)dev->ifindex)
+		return "are of an interface of that name that is gone";
+	fd = weft_td_obj(dev->pin_dir, "weft_nic");
+	if (fd >= 0) {
+		bpf_obj_get_info_by_fd(fd, &info, &len);
+		close(fd);
+	}
+	if (!info.id || info.id != link->xdp_id)
+		return "have a program that is not attached to the interface";
+	return NULL;
+}
+
+/* Make the directory and set the device up in it. Its reaper starts first: it cleans up at once if
+ * we die on the way. */
+static int create(struct weft_dev *dev, const struct weft_open_opts *opts,
+		  const struct weft_link *link)
+{
+	int go = -1, err;
+
+	err = weft_reaper_start(dev, &go);
+	if (err)
+		weft_logf(WEFT_LOG_WARN,
+			  "%s: cannot start the reaper: %s; after a crash run 'weft down %s'",
+			  dev->ifname, strerror(-err), dev->ifname);
+	if (mkdir(dev->pin_dir, 0700)) {
+		/* ENOENT: another device has just removed the empty parent. */
+		err = errno == ENOENT ? -EAGAIN
+				      : weft_err(errno, dev->ifname, "cannot create %s: %s",
+						 dev->pin_dir, strerror(errno));
+		goto out;
+	}
+	dev->pin_fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dev->pin_fd < 0 || flock(dev->pin_fd, LOCK_SH)) {
+		err = weft_err(errno, dev->ifname, "cannot lock %s: %s", dev->pin_dir,
+			       strerror(errno));
+		rmdir(dev->pin_dir);
+		goto out;
+	}
+	err = weft_attach(dev, opts, link);
+	if (!err && mkdirat(dev->pin_fd, WEFT_PIN_LOCK, 0700))
+		err = weft_err(errno, dev->ifname, "cannot create %s/%s: %s", dev->pin_dir,
+			       WEFT_PIN_LOCK, strerror(errno));
+	if (err)
+		weft_td_remove(dev->pin_dir, dev->ifindex);
+out:
+	if (go >= 0)
+		close(go); /* from here on the reaper waits for our lock */
+	if (err && dev->pin_fd >= 0) {
+		close(dev->pin_fd);
+		dev->pin_fd = -1;
+	}
+	return err;
+}
+
+/* Behind the door. -EAGAIN: what we looked at was removed meanwhile. */
+static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opts)
+{
+	struct weft_link link;
+	const char *why;
+	int fd, err;
+
+	err = weft_link_get(dev->ifname, 0, &link);
+	if (err)
+		return weft_err(ENODEV, dev->ifname, "no such interface; see 'ip link'");
+	dev->ifindex = link.ifindex;
+	fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return create(dev, opts, &link);
+	if (fd < 0)
+		return weft_err(errno, dev->ifname, "cannot open %s: %s", dev->pin_dir,
+				strerror(errno));
+	dev->pin_fd = fd;
+	if (weft_pins_flock(fd, LOCK_SH, REMOVE_MS)) {
+		err = weft_err(EBUSY, dev->ifname,
+			       "%s is being removed by a process that hangs; see 'fuser %s'",
+			       dev->pin_dir, dev->pin_dir);
+		goto drop;
+	}
+	err = -EAGAIN;
+	if (!weft_td_linked(fd, dev->pin_dir))
+		goto drop;
+	why = why_stale(dev, &link);
+	if (!why)
+		return 0;
+	/* Trading the lock gives it up for an instant, which the reaper may use. */
+	if (weft_pins_flock(fd, LOCK_EX, 0)) {
+		if (weft_pins_flock(fd, LOCK_SH, 0) || !weft_td_linked(fd, dev->pin_dir))
+			goto drop;
+		err = weft_err(ESTALE, dev->ifname,
+			       "the pins in %s %s, but are in use; run 'weft down %s'",
+			       dev->pin_dir, why, dev->ifname);
+		goto drop;
+	}
+	if (weft_td_linked(fd, dev->pin_dir)) {
+		weft_logf(WEFT_LOG_WARN, "%s: the pins in %s %s; removed", dev->ifname,
+			  dev->pin_dir, why);
+		err = weft_td_remove(dev->pin_dir, dev->ifindex);
+		err = err ? weft_err(-err, dev->ifname, "cannot remove %s: %s; remove it by hand",
+				     dev->pin_dir, strerror(-err))
+			  : -EAGAIN;
+	}
+drop:
+	close(dev->pin_fd);
+	dev->pin_fd = -1;
+	return err;
+}
+
+static int join(struct weft_dev *dev, const struct weft_open_opts *opts)
+{
+	struct timespec ts = { .tv_nsec = 2000000 };
+	int i, door, err = -EAGAIN;
+
+	for (i = 0; i < TRIES && err == -EAGAIN; i++) {
+		door = weft_pins_enter(dev, OPEN_LOCK_MS);
+		if (door < 0)
+			return door;
+		err = join_or_create(dev, opts);
+		weft_pins_exit(dev, door);
+		if (err == -EAGAIN)
+			nanosleep(&ts, NULL);
+	}
+	if (err == -EAGAIN)
+		return weft_err(EBUSY, dev->ifname, "%s comes and goes; try again", dev->pin_dir);
+	return err;
+}
+
+/* The last one removes everything; in the namespace. */
+static void leave(struct weft_dev *dev)
+{
+	struct weft_cfg_head head = {};
+	int door;
+
+	if (dev->pin_fd < 0)
+		return;
+	/* Without it two leavers may each take the other for a user: the reaper's case. */
+	door = weft_pins_enter(dev, CLOSE_LOCK_MS);
+	if (!weft_pins_flock(dev->pin_fd, LOCK_EX, 0)) {
+		if (weft_td_linked(dev->pin_fd, dev->pin_dir) &&
+		    (weft_td_cfg(dev->pin_dir, &head, NULL) || !(head.flags & WEFT_DEV_PERSIST)))
+			weft_td_remove(dev->pin_dir, dev->ifindex);
+	} else {
+		/* Other users have it shared, and so would we; if not, the reaper is at work: wait. */
+		weft_pins_flock(dev->pin_fd, LOCK_SH, REMOVE_MS);
+	}
+	close(dev->pin_fd);
+	dev->pin_fd = -1;
+	weft_pins_exit(dev, door);
+}
+
+/* ---- this process on the device ---- */
+
+static int open_rings(struct weft_dev *dev)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	size_t len = sizeof(struct weft_ring) * WEFT_PROC_QPS;
+	void *p;
+
+	dev->rings_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "weft_rings", sizeof(uint32_t),
+				       sizeof(struct weft_ring), WEFT_PROC_QPS, &opts);
+	if (dev->rings_fd < 0)
+		return -errno;
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, dev->rings_fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	madvise(p, len, MADV_DONTFORK);
+	dev->rings = p;
+	if (bpf_map_update_elem(dev->maps.rings, &dev->slot, &dev->rings_fd, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+/* The kernel takes the socket out of the map when the process dies: that is how XDP knows. */
+static int open_xsk(struct weft_dev *dev)
+{
+	int entries = 2;
+
+	dev->xsk_fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (dev->xsk_fd < 0 ||
+	    setsockopt(dev->xsk_fd, SOL_XDP, XDP_RX_RING, &entries, sizeof(entries)) ||
+	    bpf_map_update_elem(dev->maps.xsks, &dev->slot, &dev->xsk_fd, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+static int settle_in(struct weft_dev *dev, const struct weft_open_opts *opts)
+{
+	int err;
+
+	err = weft_pins_open_maps(dev);
+	if (!err)
+		err = weft_pins_take_slot(dev);
+	if (err)
+		return err;
+	if (opts && opts->persist)
+		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
+	err = open_rings(dev);
+	if (err)
+		return weft_err(-err, dev->ifname, "cannot create the rings: %s", strerror(-err));
+	err = open_xsk(dev);
+	if (err)
+		return weft_err(-err, dev->ifname, "cannot use AF_XDP sockets: %s", strerror(-err));
+	err = weft_doorbell_open(dev);
+	if (err)
+		return weft_err(-err, dev->ifname,
+				"cannot open the doorbell interface: %s; run 'weft down %s'",
+				strerror(-err), dev->ifname);
+	return weft_pd_alloc(dev, &dev->pd0);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Undo settle_in(), wherever it stopped. */
+static void move_out(struct weft_dev *dev)
+{
+	int token;
+
+	if (dev->slot_fd >= 0) {
+		bpf_map_delete_elem(dev->maps.xsks, &dev->slot);
+		weft_mem_fini(dev);
+		token = weft_td_linked(dev->pin_fd, dev->pin_dir) ? weft_pins_lock(dev) : -1;
+		if (token >= 0) /* else nobody looks at the tables any more */
+			weft_pins_purge_owner(dev, dev->slot);
+		weft_pins_unlock(token);
+	}
+	close_fd(&dev->db_fd);
+	close_fd(&dev->xsk_fd);
+	if (dev->rings)
+		munmap(dev->rings, sizeof(struct weft_ring) * WEFT_PROC_QPS);
+	dev->rings = NULL;
+	close_fd(&dev->rings_fd);
+	weft_pins_drop_slot(dev);
+	weft_pins_close_maps(dev);
+}
+
+/* ---- handles ---- */
+
+static void free_dev(struct weft_dev *dev)
+{
+	close_fd(&dev->netns_fd);
+	pthread_mutex_destroy(&dev->lock);
+	free(dev);
+}
+
+/* A handle with its names and its namespace. */
+static int new_dev(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out)
+{
+	pthread_mutexattr_t attr;
+	struct weft_dev *dev;
+	char *c;
+	int err;
+
+	if (!ifname || !*ifname || strlen(ifname) >= IF_NAMESIZE || strchr(ifname, '/'))
+		return weft_err(ENODEV, ifname && *ifname ? ifname : "open",
+				"no such interface; see 'ip link'");
+	if (geteuid())
+		return weft_err(EPERM, ifname, "weft attaches BPF programs; run it as root");
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return weft_err(ENOMEM, ifname, "out of memory");
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&dev->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	strcpy(dev->ifname, ifname);
+	dev->netns_fd = dev->pin_fd = dev->slot_fd = dev->xsk_fd = dev->rings_fd = -1;
+	dev->db_fd = -1;
+	weft_pins_close_maps(dev); /* all descriptors -1 */
+	err = weft_ns_open(dev, opts ? opts->netns : NULL);
+	if (err) {
+		free_dev(dev);
+		return err;
+	}
+	snprintf(dev->pin_dir, sizeof(dev->pin_dir), "%s/%llu-%s", WEFT_PIN_BASE,
+		 (unsigned long long)dev->netns_ino, ifname);
+	/* bpffs keeps dots for itself; a colon cannot be in an interface's name. */
+	for (c = strrchr(dev->pin_dir, '/'); *c; c++)
+		if (*c == '.')
+			*c = ':';
+	*out = dev;
+	return 0;
+}
+
+static int enter(struct weft_dev *dev, int *saved)
+{
+	int err = weft_ns_enter(dev, saved);
+
+	return err ? weft_err(-err, dev->ifname, "cannot enter its network namespace: %s",
+			      strerror(-err))
+		   : 0;
+}
+
+int weft_open(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out)
+{
+	struct weft_dev *dev;
+	int ns, err;
+
+	if (!out || (opts && (opts->size != sizeof(*opts) || opts->port == 4791)))
+		return weft_err(EINVAL, ifname ? ifname : "open",
+				"bad options; set their size, and a port that is not 4791");
+	err = new_dev(ifname, opts, &dev);
+	if (err)
+		return err;
+	err = enter(dev, &ns);
+	if (err)
+		goto err_dev;
+	err = join(dev, opts);
+	if (err)
+		goto err_ns;
+	err = settle_in(dev, opts);
+	if (!err) {
+		err = weft_ctl_start(dev);
+		if (err)
+			err = weft_err(-err, dev->ifname, "cannot start the control thread: %s",
+				       strerror(-err));
+	}
+	if (err)
+		goto err_leave;
+	weft_ns_leave(ns);
+	*out = dev;
+	return 0;
+
+err_leave:
+	move_out(dev);
+	leave(dev);
+err_ns:
+	weft_ns_leave(ns);
+err_dev:
+	free_dev(dev);
+	return err;
+}
+
+void weft_close(struct weft_dev *dev)
+{
+	struct weft_qp *qp;
+	struct weft_cq *cq;
+	int ns;
+
+	if (!dev)
+		return;
+	while ((qp = LIST_FIRST(&dev->qps)))
+		weft_qp_close(qp);
+	while ((cq = LIST_FIRST(&dev->cqs)))
+		if (weft_cq_destroy(cq))
+			break;
+	weft_ctl_stop(dev);
+	move_out(dev);
+	if (!enter(dev, &ns)) {
+		leave(dev);
+		weft_ns_leave(ns);
+	}
+	close_fd(&dev->pin_fd);
+	free_dev(dev);
+}
+
+/* Mark it, so that users who still live see it at once. */
+static void mark_down(struct weft_dev *dev)
+{
+	struct weft_devcfg *cfg;
+	struct weft_cfg_head head;
+	uint32_t size;
+	int fd;
+
+	if (weft_td_cfg(dev->pin_dir, &head, &size) || head.abi != WEFT_ABI ||
+	    size != sizeof(struct weft_devcfg))
+		return;
+	fd = weft_td_obj(dev->pin_dir, "devcfg");
+	if (fd < 0)
+		return;
+	cfg = mmap(NULL, sizeof(*cfg), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (cfg != MAP_FAILED) {
+		__atomic_fetch_or(&cfg->flags, WEFT_DEV_DOWN, __ATOMIC_RELEASE);
+		munmap(cfg, sizeof(*cfg));
+	}
+	close(fd);
+}
+
+int weft_down(const char *ifname, const struct weft_open_opts *opts)
+{
+	struct weft_link link;
+	struct weft_dev *dev;
+	int ns, door, err;
+
+	if (opts && opts->size != sizeof(*opts))
+		return weft_err(EINVAL, ifname ? ifname : "down", "bad options; set their size");
+	err = new_dev(ifname, opts, &dev);
+	if (err)
+		return err;
+	err = enter(dev, &ns);
+	if (err)
+		goto out_dev;
+	door = weft_pins_enter(dev, OPEN_LOCK_MS);
+	if (door < 0) {
+		err = door;
+		goto out_ns;
+	}
+	weft_link_get(ifname, 0, &link); /* all 0 when it is gone; its pins may be there still */
+	if (access(dev->pin_dir, F_OK)) {
+		err = link.ifindex ? weft_err(ENOENT, ifname,
+					      "weft is not up on this interface; nothing to do")
+				   : weft_err(ENODEV, ifname, "no such interface; see 'ip link'");
+	} else {
+		mark_down(dev);
+		err = weft_td_remove(dev->pin_dir, link.ifindex);
+		if (err)
+			err = weft_err(-err, ifname, "cannot remove %s: %s; remove it by hand",
+				       dev->pin_dir, strerror(-err));
+	}
+	weft_pins_exit(dev, door);
+out_ns:
+	weft_ns_leave(ns);
+out_dev:
+	free_dev(dev);
+	return err;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What dev.c, pins.c, attach.c, netns.c and veth.c share among themselves. */
+#ifndef WEFT_USER_DEVICE_H
+#define WEFT_USER_DEVICE_H
+
+#include "internal.h"
+#include "teardown.h"
+
+/* netns.c: descriptor and inode of the namespace that opts name. */
+int weft_ns_open(struct weft_dev *dev, const char *netns);
+
+/* veth.c: doorbell pair, in the current namespace. */
+int weft_veth_create(const char *a, const char *b, unsigned queues);
+int weft_link_up(const char *ifname);
+
+/* pins.c */
+int weft_pins_enter(struct weft_dev *dev,
+		    int timeout_ms); /* the door; token for weft_pins_exit() */
+void weft_pins_exit(struct weft_dev *dev, int token);
+int weft_pins_flock(int fd, int how, int timeout_ms);
+int weft_pins_open_maps(struct weft_dev *dev);
+void weft_pins_close_maps(struct weft_dev *dev);
+int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
+void weft_pins_drop_slot(struct weft_dev *dev);
+
+/* attach.c: in the namespace, behind the door, pin_dir made and locked. */
+int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
+		const struct weft_link *link);
+
+/*
+ * reaper_spawn.c: start the process that takes the device down after its last
+ * user. It sleeps until *go is written to or closed, then waits for the users.
+ */
+int weft_reaper_start(struct weft_dev *dev, int *go);
+
+/* doorbell.c */
+int weft_doorbell_open(struct weft_dev *dev);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the library's files share: the handles' insides and who provides which function. */
+#ifndef WEFT_USER_INTERNAL_H
+#define WEFT_USER_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <sys/queue.h>
+
+#include <weft/abi.h>
+#include <weft/weft.h>
+
+#define WEFT_CM_BYE_LEN 12 /* cm_wire.h */
+
+/*
+ * Locks. dev->lock (process-local, recursive) guards the lists and tables of a
+ * device handle; the device lock between processes, weft_pins_lock(), guards
+ * the allocation tables in the pinned maps. Take dev->lock first. The data path
+ * (post, poll) takes neither: it touches only its own QP or CQ.
+ */
+
+/* Pinned maps, opened: descriptors and, for mmapable ones, the mapping. */
+struct weft_maps {
+	int devcfg, devrun, owners, mrs, pools, qpctl, qptx, qprx, rings, xsks, events, stats;
+	struct weft_devcfg *cfg;
+	struct weft_devrun *run; /* atomics only */
+	struct weft_owners *own;
+	struct weft_mr_ent *mr; /* [WEFT_MRS] */
+	struct weft_qpctl *ctl; /* [WEFT_QPS] */
+};
+
+struct weft_pool { /* one mmapable map */
+	LIST_ENTRY(weft_pool) link;
+	int fd;
+	uint32_t id; /* index in `pools` */
+	uint8_t *base; /* mapping */
+	size_t size; /* bytes, multiple of WEFT_CHUNK */
+	bool slab; /* shared by small allocations */
+	struct weft_block *blocks; /* allocations in it, mem.c */
+	unsigned users;
+};
+
+struct weft_pd {
+	struct weft_dev *dev;
+	LIST_ENTRY(weft_pd) link;
+	uint32_t id; /* unique on the device: process slot << 16 | number */
+	unsigned refs;
+};
+
+struct weft_mr {
+	struct weft_dev *dev;
+	LIST_ENTRY(weft_mr) link;
+	struct weft_pd *pd;
+	struct weft_pool *pool;
+	void *addr;
+	size_t len;
+	uint32_t key;
+	unsigned access;
+};
+
+struct weft_cq {
+	struct weft_dev *dev;
+	LIST_ENTRY(weft_cq) link;
+	uint32_t idx; /* in `events` */
+	int rb_fd; /* ring buffer map: XDP's events */
+	void *rb_cons, *rb_data; /* its pages, for draining */
+	size_t rb_len;
+	int wake_fd; /* eventfd: the control thread's events */
+	int ep_fd; /* epoll over both: what the user sees */
+	pthread_mutex_t lock; /* changes of the list; poll does not take it */
+	struct weft_cq_list *list; /* the QPs, cq.c */
+	struct weft_cq_list *retired; /* replaced, a poll may still be reading them */
+	uint32_t busy; /* odd while a poll is at work */
+	uint32_t woken; /* wake_fd was written */
+	unsigned armed; /* WEFT_ARM_* */
+	unsigned next; /* where the next poll starts */
+};
+
+/* One connection. Data path fields first. */
+struct weft_qp {
+	struct weft_ring *ring;
+	uint32_t prod; /* posted */
+	uint32_t polled; /* completions handed out */
+	uint32_t num; /* QPN */
+	uint32_t slot;
+	uint32_t pd_id;
+	int status; /* enum weft_wc_status; set once, by whoever sees the error first (atomic) */
+	uint32_t err_at; /* work request that failed */
+	uint32_t final_done; /* with status set: those before it completed */
+	struct weft_dev *dev;
+	struct weft_cq *cq;
+	uint64_t wr_id[WEFT_DEPTH];
+	uint32_t wr_len[WEFT_DEPTH];
+	/* control */
+	LIST_ENTRY(weft_qp) link;
+	struct weft_pd *pd;
+	bool own_cq;
+	unsigned ring_idx;
+	int cm_fd; /* TCP, open for life: its end is the peer's */
+	uint32_t timeout_ms;
+	uint32_t seen_una, seen_done; /* control thread: progress */
+	uint64_t seen_ns;
+	uint64_t look_ns; /* control thread: not before that */
+	uint64_t doom_ns; /* control thread: fails then with doom_why; 0: does not */
+	int doom_why;
+	int failing; /* enum weft_wc_status, decided but not published (atomic) */
+	uint32_t poked; /* the control thread was told to look at an error */
+	uint8_t bye[WEFT_CM_BYE_LEN]; /* what the peer said at the end */
+	uint8_t bye_len;
+	bool cm_over; /* nothing more comes from cm_fd */
+	bool bye_sent;
+	bool bye_ok; /* bye_arrived is valid */
+	uint32_t bye_arrived; /* messages the peer had when it closed */
+	struct weft_cq_list *retired; /* lists to free after the grace period */
+	uint32_t seen_arrived; /* weft_cq_wait() */
+	int seen_status;
+	uint8_t priv[WEFT_PRIVATE_MAX];
+	size_t priv_len;
+	struct sockaddr_storage local, peer;
+	uint8_t nexthop[16];
+	void *user;
+};
+
+struct weft_dev {
+	pthread_mutex_t lock;
+	char ifname[IF_NAMESIZE];
+	int ifindex;
+	int netns_fd; /* the interface's namespace */
+	bool foreign_ns; /* not the one of the process: enter it for sockets */
+	uint64_t netns_ino;
+	char pin_dir[96]; /* /sys/fs/bpf/weft/<inode>-<ifname> */
+	int pin_fd; /* the directory: LOCK_SH while in use */
+	int slot_fd; /* p<slot> directory: LOCK_EX for life */
+	uint32_t slot; /* process slot */
+	int xsk_fd; /* in `xsks`: XDP sees that we live */
+	struct weft_maps maps;
+	int rings_fd; /* this process's rings: WEFT_PROC_QPS entries */
+	struct weft_ring *rings;
+	uint64_t ring_used; /* bit per ring */
+	int db_fd; /* packet socket into the doorbell veth */
+	int db_ifindex;
+	bool dead; /* interface gone: everything fails with WEFT_WC_DEV_ERR */
+	uint64_t down_ns; /* when the link went down; 0: it is up */
+	LIST_HEAD(, weft_pool) pools;
+	LIST_HEAD(, weft_pd) pds;
+	LIST_HEAD(, weft_mr) mrs;
+	LIST_HEAD(, weft_cq) cqs;
+	LIST_HEAD(, weft_qp) qps;
+	struct weft_pd *pd0;
+	uint32_t next_pd;
+	struct weft_ctl *ctl; /* control thread */
+};
+
+/* log.c */
+int weft_err(int err, const char *obj, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* ^ formats "OBJ: fmt", stores it for weft_strerror_last(), logs it, returns -err */
+void weft_logf(enum weft_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* netns.c: run with the device's namespace; no-op when it is the caller's. */
+int weft_ns_enter(struct weft_dev *dev, int *saved);
+void weft_ns_leave(int saved);
+
+/* veth.c (libmnl): what the kernel knows of an interface of the current namespace. */
+struct weft_link {
+	int ifindex;
+	uint32_t mtu;
+	uint8_t mac[6];
+	bool up; /* administratively and with carrier */
+	uint8_t xdp_mode; /* XDP_ATTACHED_* */
+	uint32_t xdp_id; /* of the program attached in native mode, else in any; 0: none */
+	uint32_t rx_queues;
+	char kind[16]; /* "veth", "ifb", ... "" for hardware */
+};
+int weft_link_get(const char *ifname, int ifindex, struct weft_link *l); /* by name, NULL: by index */
+
+/* pins.c: the pin directory, its locks, process slots, opening pinned maps, removal. */
+int weft_pins_lock(struct weft_dev *dev); /* between processes; returns a token for unlock or -errno */
+void weft_pins_unlock(int token);
+int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot); /* a dead process's QPs, MRs, pools, CQs */
+
+/* ^ the caller holds weft_pins_lock() */
+int weft_pins_purge_dead(struct weft_dev *dev); /* all dead ones, takes the lock; how many were found */
+
+/*
+ * After the grace period of a closed QP, before its slot is FREE: the tokens it
+ * had out leave the device's account, for XDP does not score them any more.
+ */
+void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot);
+
+/* attach.c: first user: load, veth, attach, pin; last user: undo. */
+
+/* grace.c */
+void weft_grace(void); /* every XDP program that started before has ended */
+
+/* mem.c */
+struct weft_pool *weft_pool_find(struct weft_dev *dev, const void *addr, size_t len);
+void weft_mem_fini(struct weft_dev *dev);
+
+/* route.c (libmnl): next hop and MAC on dev; -EHOSTUNREACH when routed elsewhere */
+int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,
+	       const struct sockaddr_storage *peer, uint8_t nexthop[16], uint8_t mac[6]);
+
+int weft_link_addr(struct weft_dev *dev, uint8_t mac[6]);
+
+/* addr.c: "HOST:PORT" */
+struct addrinfo;
+struct weft_hostport {
+	char host[256]; /* "": any */
+	uint16_t port;
+};
+int weft_addr_parse(const char *s, struct weft_hostport *hp); /* -EINVAL */
+int weft_addr_resolve(struct weft_dev *dev, const char *s, bool passive, struct addrinfo **res);
+void weft_addr_unmap(struct sockaddr_storage *ss); /* ::ffff:a.b.c.d becomes a.b.c.d */
+void weft_addr_str(const struct sockaddr_storage *ss, char *buf, size_t len);
+
+/* tmpl.c: Ethernet to UDP header template of a QP into its control entry */
+void weft_tmpl_build(struct weft_qpctl *ctl, const uint8_t smac[6], const uint8_t dmac[6],
+		     const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
+		     uint16_t port);
+uint32_t weft_path_payload(uint32_t mtu, bool v6); /* largest payload, multiple of 64 */
+
+/* doorbell.c */
+int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len);
+
+/* qp.c */
+int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
+void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why); /* any thread; first reason wins */
+bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then a grace period, then */
+void weft_qp_fail_end(struct weft_qp *qp);
+void weft_qp_destroy(struct weft_qp *qp); /* close, grace period, free the slot */
+enum weft_wc_status weft_nak_status(uint32_t code);
+struct weft_cm_msg;
+void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m); /* what we tell the peer */
+int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
+		      const struct weft_cm_msg *theirs);
+
+/* cm.c */
+void weft_cm_bye(struct weft_qp *qp, uint32_t code);
+
+/* cq.c */
+void weft_cq_wake(struct weft_cq *cq);
+int weft_cq_add_qp(struct weft_cq *cq, struct weft_qp *qp);
+void weft_cq_del_qp(struct weft_cq *cq, struct weft_qp *qp);
+void weft_cq_quiesce(struct weft_cq *cq, struct weft_qp *qp); /* after a grace period: poll has let go */
+
+/* ctl.c: the control thread: retransmission timer, time-outs, peers' TCP, netlink */
+int weft_ctl_start(struct weft_dev *dev);
+void weft_ctl_stop(struct weft_dev *dev);
+int weft_ctl_watch_qp(struct weft_qp *qp); /* it goes live */
+int weft_ctl_watch_cm(struct weft_qp *qp); /* the stream now belongs to the control thread */
+void weft_ctl_unwatch_qp(struct weft_qp *qp);
+void weft_ctl_kick(struct weft_dev *dev); /* something was posted on a quiet device: run the timer */
+void weft_ctl_poke(struct weft_dev *dev); /* look at all QPs now */
+
+uint64_t weft_now_ns(void); /* CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns */
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The log callback, and the last error of each thread as one line. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "internal.h"
+
+#define LINE_MAX_LEN 512
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static weft_log_fn log_fn;
+static void *log_arg;
+static int log_max = -1; /* also read without the lock: a stale value costs one line */
+static __thread char last_error[LINE_MAX_LEN];
+
+void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max)
+{
+	pthread_mutex_lock(&log_lock);
+	log_fn = fn;
+	log_arg = arg;
+	__atomic_store_n(&log_max, fn ? (int)max : -1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&log_lock);
+}
+
+const char *weft_strerror_last(void)
+{
+	return last_error;
+}
+
+static void say(enum weft_log_level level, const char *line)
+{
+	weft_log_fn fn;
+	void *arg;
+
+	if ((int)level > __atomic_load_n(&log_max, __ATOMIC_RELAXED))
+		return;
+	pthread_mutex_lock(&log_lock);
+	fn = log_fn;
+	arg = log_arg;
+	pthread_mutex_unlock(&log_lock);
+	if (fn)
+		fn(arg, level, line);
+}
+
+int weft_err(int err, const char *obj, const char *fmt, ...)
+{
+	char line[LINE_MAX_LEN]; /* an argument may be the last error itself */
+	va_list ap;
+	int n;
+
+	n = snprintf(line, sizeof(line), "%s: ", obj);
+	if (n > 0 && n < (int)sizeof(line)) {
+		va_start(ap, fmt);
+		vsnprintf(line + n, sizeof(line) - n, fmt, ap);
+		va_end(ap);
+	}
+	snprintf(last_error, sizeof(last_error), "%s", line);
+	say(WEFT_LOG_ERR, last_error);
+	return -err;
+}
+
+void weft_logf(enum weft_log_level level, const char *fmt, ...)
+{
+	char line[LINE_MAX_LEN];
+	va_list ap;
+
+	if ((int)level > __atomic_load_n(&log_max, __ATOMIC_RELAXED))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	say(level, line);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Network namespaces: which one a device lives in, and stepping into it for a while. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "device.h"
+
+#define SELF "/proc/thread-self/ns/net"
+
+int weft_ns_open(struct weft_dev *dev, const char *netns)
+{
+	char path[PATH_MAX];
+	struct stat mine, st;
+	struct statfs fs;
+
+	if (!netns)
+		snprintf(path, sizeof(path), SELF);
+	else if (strchr(netns, '/'))
+		snprintf(path, sizeof(path), "%s", netns);
+	else
+		snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	dev->netns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (dev->netns_fd < 0)
+		return weft_err(errno == ENOENT ? ENODEV : errno, netns ? netns : dev->ifname,
+				"no such network namespace (%s); see 'ip netns list'", path);
+	if (fstatfs(dev->netns_fd, &fs) || fs.f_type != NSFS_MAGIC || fstat(dev->netns_fd, &st) ||
+	    stat(SELF, &mine))
+		return weft_err(ENODEV, netns ? netns : dev->ifname,
+				"%s is not a network namespace; see 'ip netns list'", path);
+	dev->netns_ino = st.st_ino;
+	dev->foreign_ns = st.st_ino != mine.st_ino || st.st_dev != mine.st_dev;
+	return 0;
+}
+
+int weft_ns_enter(struct weft_dev *dev, int *saved)
+{
+	*saved = -1;
+	if (!dev->foreign_ns)
+		return 0;
+	*saved = open(SELF, O_RDONLY | O_CLOEXEC);
+	if (*saved < 0)
+		return -errno;
+	if (setns(dev->netns_fd, CLONE_NEWNET)) {
+		int err = -errno;
+
+		close(*saved);
+		*saved = -1;
+		return err;
+	}
+	return 0;
+}
+
+void weft_ns_leave(int saved)
+{
+	if (saved < 0)
+		return;
+	if (setns(saved, CLONE_NEWNET))
+		weft_logf(WEFT_LOG_ERR, "netns: cannot return to the caller's namespace: %s",
+			  strerror(errno));
+	close(saved);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The pin directory: its locks, the process slots in it, its maps, and what dead processes left. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/vfs.h>
+
+#include "device.h"
+
+/*
+ * Locks, all flock() on directories, so that the kernel drops them at death:
+ *   /sys/fs/bpf/weft/open:<inode>-<ifname>   the door: EX while somebody opens,
+ *                          closes or takes down the device
+ *   /sys/fs/bpf/weft/<inode>-<ifname>   SH by every user for life; EX by who removes it
+ *       its lock           EX around the allocation tables in the maps
+ *       its p<slot>        EX by the process in that slot, for life
+ * A directory may be removed while one waits for its lock: look whether it is
+ * still there (weft_td_linked()) and start over if not.
+ */
+
+/* ---- locks ---- */
+
+/* Like flock(), with an end to its patience. -ETIMEDOUT (-EWOULDBLOCK when timeout_ms is 0). */
+int weft_pins_flock(int fd, int how, int timeout_ms)
+{
+	uint64_t end = weft_now_ns() + timeout_ms * 1000000ull;
+	struct timespec ts = { .tv_nsec = 500000 };
+
+	while (flock(fd, how | LOCK_NB)) {
+		if (errno == EINTR)
+			continue;
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (!timeout_ms)
+			return -EWOULDBLOCK;
+		if (weft_now_ns() >= end)
+			return -ETIMEDOUT;
+		nanosleep(&ts, NULL);
+	}
+	return 0;
+}
+
+static int need_bpffs(struct weft_dev *dev)
+{
+	struct statfs fs;
+
+	if (!statfs(WEFT_BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC)
+		return 0;
+	if (mkdir(WEFT_BPFFS, 0700) && errno != EEXIST)
+		return weft_err(errno, dev->ifname, "no directory %s: %s; mount sysfs on /sys",
+				WEFT_BPFFS, strerror(errno));
+	if (mount("bpf", WEFT_BPFFS, "bpf", 0, "mode=0700"))
+		return weft_err(errno, dev->ifname,
+				"cannot mount bpffs: %s; run 'mount -t bpf bpf %s' as root",
+				strerror(errno), WEFT_BPFFS);
+	weft_logf(WEFT_LOG_INFO, "%s: mounted bpffs on %s", dev->ifname, WEFT_BPFFS);
+	return 0;
+}
+
+int weft_pins_enter(struct weft_dev *dev, int timeout_ms)
+{
+	char path[WEFT_PATH_MAX];
+	int fd, err = need_bpffs(dev);
+
+	if (err)
+		return err;
+	weft_td_door(dev->pin_dir, path);
+	for (;;) {
+		if ((mkdir(WEFT_PIN_BASE, 0700) && errno != EEXIST) ||
+		    (mkdir(path, 0700) && errno != EEXIST && errno != ENOENT))
+			return weft_err(errno, dev->ifname, "cannot create %s: %s", path,
+					strerror(errno));
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0) {
+			if (errno == ENOENT)
+				continue; /* another process has just left by it */
+			return weft_err(errno, dev->ifname, "cannot open %s: %s", path,
+					strerror(errno));
+		}
+		err = weft_pins_flock(fd, LOCK_EX, timeout_ms);
+		if (!err && weft_td_linked(fd, path))
+			return fd;
+		close(fd);
+		if (err)
+			return weft_err(EBUSY, dev->ifname,
+					"another process has opened or closed it for %d s now; see "
+					"'fuser %s'",
+					timeout_ms / 1000, path);
+	}
+}
+
+void weft_pins_exit(struct weft_dev *dev, int token)
+{
+	char path[WEFT_PATH_MAX];
+
+	if (token < 0)
+		return;
+	weft_td_door(dev->pin_dir, path);
+	rmdir(path); /* before it is unlocked: who waits for it sees that and starts over */
+	rmdir(WEFT_PIN_BASE); /* stays while there are devices */
+	close(token);
+}
+
+int weft_pins_lock(struct weft_dev *dev)
+{
+	int fd = openat(dev->pin_fd, WEFT_PIN_LOCK, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0) /* 'weft down' under a live user */
+		return weft_err(errno == ENOENT ? ENODEV : errno, dev->ifname,
+				"weft was taken down on this interface; close and open it again");
+	while (flock(fd, LOCK_EX))
+		if (errno != EINTR) {
+			int err = -errno;
+
+			close(fd);
+			return err;
+		}
+	return fd;
+}
+
+void weft_pins_unlock(int token)
+{
+	if (token >= 0)
+		close(token);
+}
+
+/* ---- maps ---- */
+
+static int open_map(struct weft_dev *dev, const char *name, size_t value_size, size_t entries,
+		    void **mapping)
+{
+	struct bpf_map_info info = {};
+	uint32_t len = sizeof(info);
+	int fd = weft_td_obj(dev->pin_dir, name);
+
+	if (fd < 0)
+		return weft_err(-fd, dev->ifname, "cannot open %s/%s: %s; run 'weft down %s'",
+				dev->pin_dir, name, strerror(-fd), dev->ifname);
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != value_size ||
+	    info.max_entries != entries) {
+		close(fd);
+		return weft_err(ESTALE, dev->ifname,
+				"map %s has another layout; run 'weft down %s'", name, dev->ifname);
+	}
+	if (mapping) {
+		void *p =
+			mmap(NULL, entries * value_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		if (p == MAP_FAILED) {
+			int err = errno;
+
+			close(fd);
+			return weft_err(err, dev->ifname, "cannot map %s: %s", name, strerror(err));
+		}
+		madvise(p, entries * value_size, MADV_DONTFORK);
+		*mapping = p;
+	}
+	return fd;
+}
+
+int weft_pins_open_maps(struct weft_dev *dev)
+{
+	struct weft_maps *m = &dev->maps;
+	const struct {
+		int *fd;
+		const char *name;
+		size_t value_size, entries;
+		void **mapping;
+	} t[] = {
+		{ &m->devcfg, "devcfg", sizeof(*m->cfg), 1, (void **)&m->cfg },
+		{ &m->devrun, "devrun", sizeof(*m->run), 1, (void **)&m->run },
+		{ &m->owners, "owners", sizeof(*m->own), 1, (void **)&m->own },
+		{ &m->mrs, "mrs", sizeof(*m->mr), WEFT_MRS, (void **)&m->mr },
+		{ &m->qpctl, "qpctl", sizeof(*m->ctl), WEFT_QPS, (void **)&m->ctl },
+		{ &m->qptx, "qptx", sizeof(struct weft_qptx), WEFT_QPS, NULL },
+		{ &m->qprx, "qprx", sizeof(struct weft_qprx), WEFT_QPS, NULL },
+		{ &m->pools, "pools", sizeof(uint32_t), WEFT_POOLS, NULL },
+		{ &m->rings, "rings", sizeof(uint32_t), WEFT_PROCS, NULL },
+		{ &m->xsks, "xsks", sizeof(uint32_t), WEFT_PROCS, NULL },
+		{ &m->events, "events", sizeof(uint32_t), WEFT_CQS, NULL },
+		{ &m->stats, "stats", sizeof(struct weft_stats), 1, NULL },
+	};
+	unsigned i;
+
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		int fd = open_map(dev, t[i].name, t[i].value_size, t[i].entries, t[i].mapping);
+
+		if (fd < 0)
+			return fd;
+		*t[i].fd = fd;
+	}
+	return 0;
+}
+
+static void unmap(void *p, size_t len)
+{
+	if (p)
+		munmap(p, len);
+}
+
+void weft_pins_close_maps(struct weft_dev *dev)
+{
+	struct weft_maps *m = &dev->maps;
+	int *fds[] = { &m->devcfg, &m->devrun, &m->owners, &m->mrs,  &m->pools,  &m->qpctl,
+		       &m->qptx,   &m->qprx,   &m->rings,  &m->xsks, &m->events, &m->stats };
+	unsigned i;
+
+	unmap(m->cfg, sizeof(*m->cfg));
+	unmap(m->run, sizeof(*m->run));
+	unmap(m->own, sizeof(*m->own));
+	unmap(m->mr, sizeof(*m->mr) * WEFT_MRS);
+	unmap(m->ctl, sizeof(*m->ctl) * WEFT_QPS);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+	memset(m, 0, sizeof(*m));
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		*fds[i] = -1;
+}
+
+/* ---- what the dead left ---- */
+
+void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
+{
+	struct weft_qptx *q = malloc(sizeof(*q));
+	unsigned d, out = 0;
+
+	if (!q || bpf_map_lookup_elem(dev->maps.qptx, &slot, q)) {
+		free(q);
+		return;
+	}
+	for (d = 0; d < WEFT_DOMAINS; d++) {
+		out += q->tx.out[d];
+		if (q->tx.out[d])
+			__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q->tx.out[d],
+					   __ATOMIC_RELAXED);
+	}
+	if (out) {
+		__atomic_fetch_sub(&dev->maps.run->active, 1, __ATOMIC_RELAXED);
+		/* No program works on a closed QP, so it may be written; never settle twice. */
+		memset(q->tx.out, 0, sizeof(q->tx.out));
+		q->tx.inflight = 0;
+		bpf_map_update_elem(dev->maps.qptx, &slot, q, BPF_ANY);
+	}
+	free(q);
+}
+
+/* Unpublish everything of a slot, so that XDP begins nothing new with it. How much there was. */
+static unsigned hide_owner(struct weft_dev *dev, uint32_t slot)
+{
+	struct weft_maps *m = &dev->maps;
+	unsigned n = 0;
+	uint32_t i;
+
+	for (i = 0; i < WEFT_QPS; i++)
+		if (m->ctl[i].state != WEFT_QP_FREE && m->ctl[i].owner == slot) {
+			__atomic_store_n(&m->ctl[i].state, WEFT_QP_CLOSED, __ATOMIC_RELEASE);
+			n++;
+		}
+	for (i = 0; i < WEFT_MRS; i++)
+		if (m->mr[i].owner == slot + 1) {
+			__atomic_store_n(&m->mr[i].key, 0, __ATOMIC_RELEASE);
+			n++;
+		}
+	for (i = 0; i < WEFT_POOLS; i++)
+		if (m->own->pool[i] == slot + 1) {
+			bpf_map_delete_elem(m->pools, &i);
+			n++;
+		}
+	for (i = 0; i < WEFT_CQS; i++)
+		if (m->own->cq[i] == slot + 1) {
+			bpf_map_delete_elem(m->events, &i);
+			n++;
+		}
+	if (!bpf_map_delete_elem(m->rings, &slot))
+		n++;
+	return n;
+}
+
+/* After the grace period: the places are free again. */
+static void free_owner(struct weft_dev *dev, uint32_t slot)
+{
+	struct weft_maps *m = &dev->maps;
+	uint32_t i;
+
+	for (i = 0; i < WEFT_QPS; i++)
+		if (m->ctl[i].state != WEFT_QP_FREE && m->ctl[i].owner == slot) {
+			weft_pins_settle_qp(dev, i);
+			__atomic_store_n(&m->ctl[i].state, WEFT_QP_FREE, __ATOMIC_RELEASE);
+		}
+	for (i = 0; i < WEFT_MRS; i++)
+		if (m->mr[i].owner == slot + 1)
+			__atomic_store_n(&m->mr[i].owner, 0, __ATOMIC_RELEASE);
+	for (i = 0; i < WEFT_POOLS; i++)
+		if (m->own->pool[i] == slot + 1)
+			m->own->pool[i] = 0;
+	for (i = 0; i < WEFT_CQS; i++)
+		if (m->own->cq[i] == slot + 1)
+			m->own->cq[i] = 0;
+}
+
+int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot)
+{
+	unsigned n = hide_owner(dev, slot);
+
+	if (n) {
+		weft_grace();
+		free_owner(dev, slot);
+		weft_logf(WEFT_LOG_DEBUG, "%s: slot %u: removed %u objects of a dead process",
+			  dev->ifname, slot, n);
+	}
+	return n;
+}
+
+/* ---- process slots ---- */
+
+/* The directory of a slot, locked; -EWOULDBLOCK: somebody lives there. */
+static int lock_slot(struct weft_dev *dev, uint32_t slot, bool make)
+{
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof(name), "p%u", slot);
+	if (make && mkdirat(dev->pin_fd, name, 0700) && errno != EEXIST)
+		return -errno;
+	fd = openat(dev->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Those of `fds` that are locked by us are dead: clean up after all of them in one grace period. */
+static unsigned purge(struct weft_dev *dev, const int fds[WEFT_PROCS])
+{
+	unsigned n = 0;
+	uint32_t s;
+
+	for (s = 0; s < WEFT_PROCS; s++)
+		if (fds[s] >= 0)
+			n += hide_owner(dev, s);
+	if (!n)
+		return 0;
+	weft_grace();
+	for (s = 0; s < WEFT_PROCS; s++)
+		if (fds[s] >= 0)
+			free_owner(dev, s);
+	return n;
+}
+
+static unsigned purge_dead(struct weft_dev *dev)
+{
+	int fds[WEFT_PROCS];
+	unsigned n;
+	uint32_t s;
+
+	for (s = 0; s < WEFT_PROCS; s++)
+		fds[s] = lock_slot(dev, s, false);
+	n = purge(dev, fds);
+	for (s = 0; s < WEFT_PROCS; s++)
+		if (fds[s] >= 0)
+			close(fds[s]);
+	return n;
+}
+
+int weft_pins_purge_dead(struct weft_dev *dev)
+{
+	int token = weft_pins_lock(dev);
+	unsigned n;
+
+	if (token < 0)
+		return token;
+	n = purge_dead(dev);
+	weft_pins_unlock(token);
+	return n;
+}
+
+int weft_pins_take_slot(struct weft_dev *dev)
+{
+	int token = weft_pins_lock(dev);
+	int fd = -EWOULDBLOCK;
+	uint32_t s;
+
+	if (token < 0)
+		return token;
+	purge_dead(dev);
+	for (s = 0; s < WEFT_PROCS; s++) {
+		fd = lock_slot(dev, s, true);
+		if (fd != -EWOULDBLOCK)
+			break;
+	}
+	if (fd >= 0) {
+		dev->slot_fd = fd;
+		dev->slot = s;
+		/* Who died between the two looks left something here all the same. */
+		weft_pins_purge_owner(dev, s);
+	}
+	weft_pins_unlock(token);
+	if (fd == -EWOULDBLOCK)
+		return weft_err(ENOSPC, dev->ifname,
+				"%d processes use this interface already; stop one of them",
+				WEFT_PROCS);
+	if (fd < 0)
+		return weft_err(-fd, dev->ifname, "cannot take a process slot in %s: %s",
+				dev->pin_dir, strerror(-fd));
+	return 0;
+}
+
+void weft_pins_drop_slot(struct weft_dev *dev)
+{
+	if (dev->slot_fd >= 0)
+		close(dev->slot_fd);
+	dev->slot_fd = -1;
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Queue pairs: their slot, ring and tables, the way into and out of the error state, statistics. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <sys/random.h>
+
+#include "internal.h"
+#include "cm_wire.h"
+
+#define CONNECT_MS 5000
+#define TIMEOUT_MS 1000
+
+static int check_opts(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	if (in)
+		memcpy(o, in, in->size < sizeof(*o) ? in->size : sizeof(*o));
+	if (!o->evs)
+		o->evs = WEFT_EVS_DEFAULT;
+	if (!o->cwnd)
+		o->cwnd = WEFT_CWND_DEFAULT;
+	if (!o->timeout_ms)
+		o->timeout_ms = TIMEOUT_MS;
+	if (!o->connect_ms)
+		o->connect_ms = CONNECT_MS;
+	if (o->evs > WEFT_EV_MAX)
+		return weft_err(EINVAL, dev->ifname, "evs is %u; 1 to %d", o->evs, WEFT_EV_MAX);
+	if (o->cwnd > WEFT_CWND_MAX)
+		return weft_err(EINVAL, dev->ifname, "cwnd is %u; 1 to %d packets", o->cwnd,
+				WEFT_CWND_MAX);
+	if (o->timeout_ms < 10 || o->timeout_ms > 600000)
+		return weft_err(EINVAL, dev->ifname, "timeout_ms is %u; 10 to 600000",
+				o->timeout_ms);
+	if (o->priv_len > WEFT_PRIVATE_MAX || (o->priv_len && !o->priv))
+		return weft_err(EINVAL, dev->ifname, "%zu bytes of private data; 0 to %d",
+				o->priv_len, WEFT_PRIVATE_MAX);
+	if ((o->cq && o->cq->dev != dev) || (o->pd && o->pd->dev != dev))
+		return weft_err(EINVAL, dev->ifname, "CQ and PD must be of the same device");
+	if (!o->pd)
+		o->pd = dev->pd0;
+	return o->pd ? 0 : -EINVAL;
+}
+
+/* A free slot of the device, with a new generation. */
+static int take_slot(struct weft_qp *qp)
+{
+	struct weft_dev *dev = qp->dev;
+	int lock = weft_pins_lock(dev), err = -ENOSPC;
+
+	if (lock < 0)
+		return lock;
+	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+		struct weft_qpctl *ctl = &dev->maps.ctl[i];
+		uint32_t gen = ((ctl->qpn >> 16) + 1) & 0xffff;
+
+		if (__atomic_load_n(&ctl->state, __ATOMIC_ACQUIRE) != WEFT_QP_FREE)
+			continue;
+		memset(ctl, 0, sizeof(*ctl));
+		qp->slot = i;
+		qp->num = WEFT_QPN(i, gen ? gen : 1);
+		ctl->qpn = qp->num;
+		ctl->owner = dev->slot;
+		ctl->ring = qp->ring_idx;
+		__atomic_store_n(&ctl->state, WEFT_QP_INIT, __ATOMIC_RELEASE);
+		err = 0;
+		break;
+	}
+	weft_pins_unlock(lock);
+	if (err)
+		return weft_err(ENOSPC, dev->ifname, "all %d QPs are in use; close some", WEFT_QPS);
+	return 0;
+}
+
+/* A QP that nobody has heard of yet. weft_qp_destroy() takes it back. */
+int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct weft_qp **out)
+{
+	struct weft_qp_opts o;
+	struct weft_qp *qp;
+	int err = check_opts(dev, opts, &o);
+
+	if (err)
+		return err;
+	if (__atomic_load_n(&dev->dead, __ATOMIC_ACQUIRE))
+		return weft_err(ENODEV, dev->ifname, "the interface is gone; open it again");
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->dev = dev;
+	qp->cm_fd = -1;
+	qp->timeout_ms = o.timeout_ms;
+	if (o.cq) {
+		qp->cq = o.cq;
+	} else {
+		err = weft_cq_create(dev, &qp->cq);
+		if (err)
+			goto err_free;
+		qp->own_cq = true;
+	}
+
+	pthread_mutex_lock(&dev->lock);
+	if (dev->ring_used == ~0ull) {
+		err = weft_err(ENOSPC, dev->ifname, "a process holds %d QPs at most; close some",
+			       WEFT_PROC_QPS);
+	} else {
+		qp->ring_idx = __builtin_ctzll(~dev->ring_used);
+		qp->ring = &dev->rings[qp->ring_idx];
+		memset(qp->ring, 0, sizeof(*qp->ring));
+		err = take_slot(qp);
+	}
+	if (!err) {
+		dev->ring_used |= 1ull << qp->ring_idx;
+		qp->pd = o.pd;
+		qp->pd->refs++;
+		qp->pd_id = qp->pd->id;
+		LIST_INSERT_HEAD(&dev->qps, qp, link);
+	}
+	pthread_mutex_unlock(&dev->lock);
+	if (err)
+		goto err_cq;
+
+	dev->maps.ctl[qp->slot].cwnd = o.cwnd;
+	dev->maps.ctl[qp->slot].nev = o.evs;
+	err = weft_cq_add_qp(qp->cq, qp);
+	if (err) {
+		weft_qp_destroy(qp);
+		return err;
+	}
+	*out = qp;
+	return 0;
+err_cq:
+	if (qp->own_cq)
+		weft_cq_destroy(qp->cq);
+err_free:
+	free(qp);
+	return err;
+}
+
+/* Our side of the bargain; random parts are drawn here. */
+void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m)
+{
+	const struct weft_devcfg *cfg = qp->dev->maps.cfg;
+	uint32_t path = weft_path_payload(cfg->mtu, v6);
+	uint64_t rnd[3];
+
+	while (getrandom(rnd, sizeof(rnd), 0) != sizeof(rnd))
+		;
+	m->qpn = qp->num;
+	m->psn = rnd[0];
+	m->conn = rnd[1];
+	m->secret = rnd[2];
+	m->payload = path < cfg->payload ? path : cfg->payload;
+	m->flags = cfg->flags & WEFT_DEV_CSUM4 ? WEFT_CM_CSUM : 0;
+	m->port = cfg->port;
+}
+
+static int init_tables(struct weft_qp *qp, uint32_t tx_psn, uint32_t rx_psn, uint32_t payload)
+{
+	const struct weft_maps *maps = &qp->dev->maps;
+	const struct weft_qpctl *ctl = &maps->ctl[qp->slot];
+	struct weft_qptx *tx = calloc(1, sizeof(*tx));
+	struct weft_qprx *rx = calloc(1, sizeof(*rx));
+	int err = tx && rx ? 0 : -ENOMEM;
+
+	if (!err) {
+		weft_tx_init(&tx->tx, tx_psn, payload, ctl->nev);
+		tx->tx.cc.cwnd = ctl->cwnd;
+		weft_rx_init(&rx->rx, rx_psn);
+		qp->ring->tx_una = qp->seen_una = tx_psn;
+		if (bpf_map_update_elem(maps->qptx, &qp->slot, tx, BPF_ANY) ||
+		    bpf_map_update_elem(maps->qprx, &qp->slot, rx, BPF_ANY))
+			err = -errno;
+	}
+	free(tx);
+	free(rx);
+	return err;
+}
+
+/* Both offers are known and cm_fd is connected: the QP goes live. */
+int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
+		      const struct weft_cm_msg *theirs)
+{
+	struct weft_dev *dev = qp->dev;
+	struct weft_qpctl *ctl = &dev->maps.ctl[qp->slot];
+	uint32_t payload = mine->payload < theirs->payload ? mine->payload : theirs->payload;
+	uint8_t smac[6], dmac[6];
+	int err;
+
+	if (!mine->payload)
+		return weft_err(EMSGSIZE, dev->ifname, "its MTU %u is too small; raise it",
+				dev->maps.cfg->mtu);
+	err = weft_route(dev, &qp->local, &qp->peer, qp->nexthop, dmac);
+	if (!err)
+		err = weft_link_addr(dev, smac);
+	if (err)
+		return err;
+	err = init_tables(qp, mine->psn, theirs->psn, payload);
+	if (err)
+		return weft_err(-err, dev->ifname, "QP tables cannot be set: %s", strerror(-err));
+
+	weft_tmpl_build(ctl, smac, dmac, &qp->local, &qp->peer, theirs->port);
+	if ((ctl->flags & WEFT_QPF_V6) || ((mine->flags | theirs->flags) & WEFT_CM_CSUM))
+		ctl->flags |= WEFT_QPF_CSUM;
+	ctl->dqpn = theirs->qpn;
+	ctl->pd = qp->pd_id;
+	ctl->cq = qp->cq->idx;
+	ctl->payload = payload;
+	ctl->conn = mine->conn ^ theirs->conn;
+	ctl->created = weft_now_ns();
+	weft_check_expand(mine->secret ^ theirs->secret, ctl->hkey);
+	memcpy(qp->priv, theirs->priv, theirs->priv_len);
+	qp->priv_len = theirs->priv_len;
+	__atomic_store_n(&ctl->state, WEFT_QP_RTS, __ATOMIC_RELEASE);
+
+	err = weft_ctl_watch_qp(qp);
+	if (err)
+		return weft_err(-err, dev->ifname, "the QP cannot be watched: %s", strerror(-err));
+	return 0;
+}
+
+enum weft_wc_status weft_nak_status(uint32_t code)
+{
+	switch (code) {
+	case WEFT_NAK_KEY:
+	case WEFT_NAK_BOUNDS:
+	case WEFT_NAK_RIGHTS:
+	case WEFT_NAK_PD:
+		return WEFT_WC_REM_ACCESS_ERR;
+	case WEFT_NAK_CLOSED:
+	case WEFT_NAK_MEMORY:
+		return WEFT_WC_REM_CLOSED_ERR;
+	default:
+		return WEFT_WC_GENERAL_ERR;
+	}
+}
+
+/* What XDP has reported of the sending side; SUCCESS: nothing. */
+static enum weft_wc_status ring_status(const struct weft_ring *r)
+{
+	switch (__atomic_load_n(&r->tx_err, __ATOMIC_ACQUIRE)) {
+	case WEFT_TX_OK:
+		return WEFT_WC_SUCCESS;
+	case WEFT_TX_ERR_NAK:
+		return weft_nak_status(r->tx_err_info);
+	case WEFT_TX_ERR_LOCAL:
+		return WEFT_WC_LOC_PROT_ERR;
+	default:
+		return WEFT_WC_GENERAL_ERR;
+	}
+}
+
+/* True: the caller carries the failure out. No packet of this QP starts after the grace period. */
+bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why)
+{
+	struct weft_qpctl *ctl = &qp->dev->maps.ctl[qp->slot];
+	int none = 0;
+
+	if (!__atomic_compare_exchange_n(&qp->failing, &none, (int)why, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		return false;
+	if (ctl->qpn == qp->num && ctl->state == WEFT_QP_RTS)
+		__atomic_store_n(&ctl->state, WEFT_QP_ERR, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* After the grace period: what was completed is final; say so, to the peer as well. */
+void weft_qp_fail_end(struct weft_qp *qp)
+{
+	struct weft_ring *r = qp->ring;
+	enum weft_wc_status why = qp->failing, seen = ring_status(r);
+	uint32_t prod = __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE);
+	uint32_t done = __atomic_load_n(&r->sq_done, __ATOMIC_ACQUIRE);
+
+	weft_pins_settle_qp(qp->dev, qp->slot);
+	/* the BYE acknowledges what its ACKs may have been lost for */
+	if (qp->bye_ok && qp->bye_arrived - done <= prod - done)
+		done = qp->bye_arrived;
+	qp->final_done = qp->err_at = done;
+	if (seen != WEFT_WC_SUCCESS && why != WEFT_WC_DEV_ERR) {
+		why = seen;
+		if (why != WEFT_WC_REM_CLOSED_ERR && r->tx_err_ssn - done < prod - done)
+			qp->err_at = r->tx_err_ssn;
+	}
+	__atomic_store_n(&qp->status, (int)why, __ATOMIC_RELEASE);
+	weft_cm_bye(qp, r->rx_err ? r->rx_err : WEFT_NAK_CLOSED);
+	weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: failed: %s", qp->dev->ifname, qp->num,
+		  weft_wc_str(why));
+	weft_cq_wake(qp->cq);
+}
+
+void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why)
+{
+	if (!weft_qp_fail_begin(qp, why))
+		return;
+	weft_grace();
+	weft_qp_fail_end(qp);
+}
+
+void weft_qp_destroy(struct weft_qp *qp)
+{
+	struct weft_dev *dev = qp->dev;
+	struct weft_qpctl *ctl = &dev->maps.ctl[qp->slot];
+
+	weft_ctl_unwatch_qp(qp);
+	weft_cq_del_qp(qp->cq, qp);
+	__atomic_store_n(&ctl->state, WEFT_QP_CLOSED, __ATOMIC_RELEASE);
+	weft_grace();
+	weft_cq_quiesce(qp->cq, qp);
+	if (ctl->created)
+		weft_pins_settle_qp(dev, qp->slot);
+	weft_cm_bye(qp, qp->ring->rx_err ? qp->ring->rx_err : WEFT_NAK_CLOSED);
+	if (qp->cm_fd >= 0)
+		close(qp->cm_fd);
+	__atomic_store_n(&ctl->state, WEFT_QP_FREE, __ATOMIC_RELEASE);
+
+	pthread_mutex_lock(&dev->lock);
+	LIST_REMOVE(qp, link);
+	dev->ring_used &= ~(1ull << qp->ring_idx);
+	qp->pd->refs--;
+	pthread_mutex_unlock(&dev->lock);
+	if (qp->own_cq)
+		weft_cq_destroy(qp->cq);
+	free(qp);
+}
+
+void weft_qp_close(struct weft_qp *qp)
+{
+	if (qp)
+		weft_qp_destroy(qp);
+}
+
+const void *weft_qp_private(const struct weft_qp *qp, size_t *len)
+{
+	if (len)
+		*len = qp->priv_len;
+	return qp->priv;
+}
+
+struct weft_cq *weft_qp_cq(const struct weft_qp *qp)
+{
+	return qp->cq;
+}
+
+uint32_t weft_qp_num(const struct weft_qp *qp)
+{
+	return qp->num;
+}
+
+uint32_t weft_qp_payload(const struct weft_qp *qp)
+{
+	return qp->dev->maps.ctl[qp->slot].payload;
+}
+
+void weft_qp_set_user(struct weft_qp *qp, void *user)
+{
+	qp->user = user;
+}
+
+void *weft_qp_user(const struct weft_qp *qp)
+{
+	return qp->user;
+}
+
+uint32_t weft_qp_arrived(const struct weft_qp *qp)
+{
+	return __atomic_load_n(&qp->ring->arrived, __ATOMIC_ACQUIRE);
+}
+
+enum weft_wc_status weft_qp_status(const struct weft_qp *qp)
+{
+	int st = __atomic_load_n(&qp->status, __ATOMIC_ACQUIRE);
+
+	if (st)
+		return st;
+	/* seen by XDP, not yet carried out */
+	st = ring_status(qp->ring);
+	if (!st && __atomic_load_n(&qp->ring->rx_err, __ATOMIC_RELAXED))
+		st = WEFT_WC_GENERAL_ERR;
+	return st;
+}
+
+int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets)
+{
+	if (packets < 1 || packets > WEFT_CWND_MAX)
+		return weft_err(EINVAL, qp->dev->ifname, "cwnd is %u; 1 to %d packets", packets,
+				WEFT_CWND_MAX);
+	__atomic_store_n(&qp->dev->maps.ctl[qp->slot].cwnd, packets, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st)
+{
+	struct weft_qp_stats s = { .size = st->size };
+	struct weft_qptx *q = malloc(sizeof(*q));
+	const struct weft_tx *tx = &q->tx;
+
+	if (!q)
+		return -ENOMEM;
+	if (bpf_map_lookup_elem_flags(qp->dev->maps.qptx, &qp->slot, q, BPF_F_LOCK)) {
+		int err = -errno;
+
+		free(q);
+		return err;
+	}
+	s.packets = tx->packets;
+	s.retransmits = tx->retransmits;
+	s.spurious = tx->spurious;
+	s.timeouts = tx->timeouts;
+	s.ce = tx->ce;
+	s.cwnd = tx->cc.cwnd;
+	s.inflight = tx->inflight;
+	s.srtt_ns = (tx->rtt.srtt8 >> 3) << WEFT_TS_SHIFT;
+	s.rto_ns = weft_rto(&tx->rtt) << WEFT_TS_SHIFT;
+	memcpy(st, &s, st->size < sizeof(s) ? st->size : sizeof(s));
+	free(q);
+	return 0;
+}

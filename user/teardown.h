@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Taking down what attach.c set up: the same code in the library and in the reaper. No libraries. */
+#ifndef WEFT_USER_TEARDOWN_H
+#define WEFT_USER_TEARDOWN_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <net/if.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <linux/bpf.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
+#define WEFT_BPFFS        "/sys/fs/bpf"
+#define WEFT_PIN_BASE     WEFT_BPFFS "/weft"
+#define WEFT_PIN_NIC_LINK "nic_link" /* XDP on the interface */
+#define WEFT_PIN_DB_LINK  "db_link"  /* XDP on the doorbell veth */
+#define WEFT_PIN_LOCK     "lock" /* directory, made last: its presence says that set-up finished */
+#define WEFT_PATH_MAX     128
+
+/* The start of struct weft_devcfg, the same in every ABI. */
+struct weft_cfg_head {
+	uint32_t abi, ifindex, flags;
+};
+
+static inline int weft_td_bpf(int cmd, union bpf_attr *attr)
+{
+	return syscall(SYS_bpf, cmd, attr, sizeof(*attr)) < 0 ? -errno : 0;
+}
+
+/* Open a pinned object; descriptor or -errno. */
+static inline int weft_td_obj(const char *dir, const char *name)
+{
+	char path[WEFT_PATH_MAX];
+	union bpf_attr attr;
+	int fd;
+
+	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	memset(&attr, 0, sizeof(attr));
+	attr.pathname = (uintptr_t)path;
+	fd = syscall(SYS_bpf, BPF_OBJ_GET, &attr, sizeof(attr));
+	return fd < 0 ? -errno : fd;
+}
+
+/* The program leaves the interface before this returns; dropping the pin alone would be later. */
+static inline void weft_td_detach(const char *dir, const char *name)
+{
+	union bpf_attr attr;
+	int fd = weft_td_obj(dir, name);
+
+	if (fd < 0)
+		return;
+	memset(&attr, 0, sizeof(attr));
+	attr.link_detach.link_fd = fd;
+	weft_td_bpf(BPF_LINK_DETACH, &attr);
+	close(fd);
+}
+
+/* What devcfg says, whichever ABI wrote it. value_size (may be NULL) receives its size. */
+static inline int weft_td_cfg(const char *dir, struct weft_cfg_head *head, uint32_t *value_size)
+{
+	struct bpf_map_info info;
+	union bpf_attr attr;
+	uint32_t key = 0;
+	char val[4096];
+	int fd, err;
+
+	fd = weft_td_obj(dir, "devcfg");
+	if (fd < 0)
+		return fd;
+	memset(&attr, 0, sizeof(attr));
+	memset(&info, 0, sizeof(info));
+	attr.info.bpf_fd = fd;
+	attr.info.info_len = sizeof(info);
+	attr.info.info = (uintptr_t)&info;
+	err = weft_td_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
+	if (!err && (info.key_size != sizeof(key) || info.value_size < sizeof(*head) ||
+		     info.value_size > sizeof(val)))
+		err = -ESTALE;
+	if (!err) {
+		memset(&attr, 0, sizeof(attr));
+		attr.map_fd = fd;
+		attr.key = (uintptr_t)&key;
+		attr.value = (uintptr_t)val;
+		err = weft_td_bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+	}
+	close(fd);
+	if (err)
+		return err;
+	memcpy(head, val, sizeof(*head));
+	if (value_size)
+		*value_size = info.value_size;
+	return 0;
+}
+
+/* Delete an interface of the current network namespace by name; its veth peer goes too. */
+static inline int weft_td_link_del(const char *ifname)
+{
+	struct {
+		struct nlmsghdr nh;
+		struct ifinfomsg ifi;
+		struct nlattr attr;
+		char name[IFNAMSIZ];
+	} req = {
+		.nh = { .nlmsg_type = RTM_DELLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK },
+		.ifi = { .ifi_family = AF_UNSPEC },
+		.attr = { .nla_type = IFLA_IFNAME },
+	};
+	struct {
+		struct nlmsghdr nh;
+		struct nlmsgerr e;
+		char rest[1024];
+	} ans;
+	int fd, err = 0;
+	ssize_t n;
+
+	if (strlen(ifname) >= sizeof(req.name))
+		return -EINVAL;
+	strcpy(req.name, ifname);
+	req.attr.nla_len = NLA_HDRLEN + strlen(ifname) + 1;
+	req.nh.nlmsg_len = NLMSG_LENGTH(sizeof(req.ifi)) + NLA_ALIGN(req.attr.nla_len);
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return -errno;
+	if (send(fd, &req, req.nh.nlmsg_len, 0) < 0) {
+		err = -errno;
+	} else {
+		do
+			n = recv(fd, &ans, sizeof(ans), 0);
+		while (n < 0 && errno == EINTR);
+		if (n < 0)
+			err = -errno;
+		else if ((size_t)n < sizeof(ans.nh) + sizeof(ans.e) ||
+			 ans.nh.nlmsg_type != NLMSG_ERROR)
+			err = -EPROTO;
+		else
+			err = ans.e.error;
+	}
+	close(fd);
+	return err;
+}
+
+static inline void weft_td_db_names(uint32_t ifindex, char tx[IFNAMSIZ], char rx[IFNAMSIZ])
+{
+	snprintf(tx, IFNAMSIZ, "weft%ut", ifindex);
+	snprintf(rx, IFNAMSIZ, "weft%ur", ifindex);
+}
+
+/* Is fd still the directory of that path? A lock on a removed one guards nothing. */
+static inline int weft_td_linked(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && a.st_nlink && !stat(path, &b) && a.st_ino == b.st_ino &&
+	       a.st_dev == b.st_dev;
+}
+
+/* The lock of those who open or close: next to the directory, for that one comes and goes. */
+static inline void weft_td_door(const char *dir, char path[WEFT_PATH_MAX])
+{
+	const char *name = strrchr(dir, '/') + 1;
+
+	snprintf(path, WEFT_PATH_MAX, "%.*sopen:%s", (int)(name - dir), dir, name);
+}
+
+static inline int weft_td_complete(int dir_fd)
+{
+	return !faccessat(dir_fd, WEFT_PIN_LOCK, F_OK, 0);
+}
+
+/*
+ * Remove what is pinned in `dir` and what it stands for, then the directory. In
+ * the interface's network namespace. ifindex is used when devcfg cannot tell.
+ * Doing it twice, or after half a set-up, is fine. 0 when the directory is gone.
+ */
+static inline int weft_td_remove(const char *dir, uint32_t ifindex)
+{
+	char tx[IFNAMSIZ], rx[IFNAMSIZ], door[WEFT_PATH_MAX];
+	struct weft_cfg_head head;
+	struct dirent *e;
+	DIR *d;
+	int fd;
+
+	weft_td_detach(dir, WEFT_PIN_NIC_LINK);
+	weft_td_detach(dir, WEFT_PIN_DB_LINK);
+	if (!weft_td_cfg(dir, &head, NULL) && head.ifindex)
+		ifindex = head.ifindex;
+	if (ifindex) {
+		weft_td_db_names(ifindex, tx, rx);
+		weft_td_link_del(tx);
+	}
+	d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? 0 : -errno;
+	/* The mark of completeness first: a removal cut short must look like half a set-up. */
+	unlinkat(dirfd(d), WEFT_PIN_LOCK, AT_REMOVEDIR);
+	while ((e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (unlinkat(dirfd(d), e->d_name, 0) && (errno == EISDIR || errno == EPERM))
+			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+	}
+	closedir(d);
+	if (rmdir(dir) && errno != ENOENT)
+		return -errno;
+	/* A door that its last user died in. */
+	weft_td_door(dir, door);
+	fd = open(door, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, door))
+			rmdir(door);
+		close(fd);
+	}
+	rmdir(WEFT_PIN_BASE); /* stays when other devices are in it */
+	return 0;
+}
+
+#endif

@@ -1,0 +1,184 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# What the guest tests: its kernel loads every BPF object and runs WRITE byte-exact, also with loss.
+#
+# Runs in /weft as the guest's only job, started by init.sh; run.sh shows what it prints.
+set -u
+
+kernel=6.1 port=4800 size=256k count=64 bytes=$((256 * 1024 * 64)) loss_ppm=10000
+tests=0 failed=0 json='' value=''
+
+# shellcheck source=tests/net/lab.sh
+. tests/net/lab.sh
+
+uptime_is() { read -r now _ < /proc/uptime; echo "$now"; }
+
+# check NAME COMMAND...: passes when the command does; else shows the last of what it said, for a
+# verifier's log is long.
+check() {
+	local name=$1
+	shift
+	tests=$((tests + 1))
+	if "$@" > /tmp/check.out 2>&1; then
+		echo "ok $tests - $name"
+		return 0
+	fi
+	failed=$((failed + 1))
+	echo "not ok $tests - $name"
+	tail -n 60 /tmp/check.out | sed 's/^/# /'
+	return 1
+}
+
+# wait_for SECONDS COMMAND...
+wait_for() {
+	local i
+	for ((i = 0; i < $1 * 5; i++)); do
+		"${@:2}" > /dev/null 2>&1 && return 0
+		sleep 0.2
+	done
+	"${@:2}"
+}
+
+# --- objects -----------------------------------------------------------------------------------
+
+load_object() {
+	build/vm/progload "$1" > /tmp/programs && [ -s /tmp/programs ]
+}
+
+# run.sh collects the lines "# verifier: OBJECT PROGRAM INSTRUCTIONS VERIFIED".
+check_objects() {
+	local object
+	for object in build/*.bpf.o; do
+		! check "${object#build/} loads on $(uname -r)" load_object "$object" ||
+			sed 's/^/# verifier: /' /tmp/programs
+	done
+}
+
+# --- WRITE -------------------------------------------------------------------------------------
+
+# weft_on HOST VERB...: the tool on host A or B.
+weft_on() {
+	local ns=LAB_$1
+	build/weft -n "${!ns}" "${@:2}"
+}
+
+up_both() {
+	check "$1: weft up on host A" weft_on A up "$LAB_IF_A"
+	check "$1: weft up on host B" weft_on B up "$LAB_IF_B"
+}
+
+down_both() {
+	check "$1: weft down on host A" weft_on A down "$LAB_IF_A"
+	check "$1: weft down on host B" weft_on B down "$LAB_IF_B"
+}
+
+# Generic XDP shows as "xdpgeneric".
+is_native() {
+	lab_in "$1" ip link show dev "$2" > /tmp/link
+	cat /tmp/link
+	grep -q 'prog/xdp ' /tmp/link && ! grep -q xdpgeneric /tmp/link
+}
+
+listening() { lab_in "$LAB_B" ss -Hltn "sport = :$port" | grep -q .; }
+
+# Leave in $value a member of the JSON object that perf printed. Not by jq: it takes most of a
+# second to start under emulation.
+member() {
+	local re="\"$1\"[[:space:]]*:[[:space:]]*([^],}[:space:]]+)"
+	value=
+	[[ $json =~ $re ]] && value=${BASH_REMATCH[1]}
+}
+
+is() {
+	member "$1"
+	echo "$1 is ${value:-missing}, should be $2"
+	[ "$value" = "$2" ]
+}
+
+is_exact() {
+	cat /tmp/perf.json /tmp/perf.err /tmp/server.out
+	is verified true && is errors 0 && is messages "$count" && is bytes "$bytes"
+}
+
+note_speed() {
+	local name text=
+	for name in seconds goodput_gbps packets retransmits; do
+		member "$name"
+		text+=" $name $value"
+	done
+	echo "# note: $1:$text"
+}
+
+# write_exact NAME HOST: perf from A to B, which compares every byte.
+write_exact() {
+	local name=$1 server status
+	lab_spawn build/weft -n "$LAB_B" perf server -p "$port" "$LAB_IF_B" \
+		> /tmp/server.out 2>&1
+	server=$LAB_SPAWNED
+	check "$name: the server listens" wait_for 15 listening ||
+		sed 's/^/# server: /' /tmp/server.out
+	timeout 60 build/weft -n "$LAB_A" perf write "$LAB_IF_A" "$2:$port" --size "$size" \
+		--count "$count" --verify -j > /tmp/perf.json 2> /tmp/perf.err
+	status=$?
+	json=$(< /tmp/perf.json)
+	check "$name: perf write exits 0, got $status" [ "$status" -eq 0 ]
+	check "$name: $bytes bytes arrived exactly" is_exact && note_speed "$name"
+	lab_stop "$server"
+}
+
+check_direct() {
+	lab_pair 3498
+	up_both "veth"
+	check "veth: native XDP on host A" is_native "$LAB_A" "$LAB_IF_A"
+	check "veth: native XDP on host B" is_native "$LAB_B" "$LAB_IF_B"
+	check "veth: other traffic still passes" \
+		lab_in "$LAB_A" ping -q -c 3 -i 0.2 -W 5 10.9.0.2
+	write_exact "veth" 10.9.0.2
+	write_exact "veth, IPv6" "[fd09::2]"
+	down_both "veth"
+	lab_down
+}
+
+lost_data() {
+	local stats
+	# shellcheck disable=SC2119 # no arguments of its own
+	stats=$(lab_stats)
+	echo "$stats"
+	[ "$(lab_field "$stats" lost_data 1)" -gt 0 ]
+}
+
+retransmitted() {
+	member retransmits
+	echo "retransmits is ${value:-missing}"
+	[ "${value:-0}" -gt 0 ]
+}
+
+check_lossy() {
+	local name="1% loss, MTU $1"
+	lab_middle "$1" --loss "$loss_ppm"
+	up_both "$name"
+	write_exact "$name" 10.9.0.2
+	check "$name: the middle host lost data" lost_data
+	check "$name: the sender retransmitted" retransmitted
+	down_both "$name"
+	lab_down
+}
+
+# --- everything --------------------------------------------------------------------------------
+
+echo "# note: booted in $(uptime_is) s"
+check "the kernel is $kernel" grep "^$kernel\." /proc/sys/kernel/osrelease
+check "the BPF file system mounts" mount -t bpf bpf /sys/fs/bpf
+if ! check "weft, wirelab and weft.bpf.o are built" \
+	ls build/weft build/wirelab build/weft.bpf.o; then
+	echo "# weft: build: incomplete; run 'make tests' first"
+	exit 1
+fi
+check_objects
+lab_begin
+check_direct
+check_lossy 3498
+check_lossy 1500
+check "no namespace, veth, XDP program or pin is left" lab_end
+echo "# note: done at $(uptime_is) s"
+[ "$failed" -eq 0 ]

@@ -146,6 +146,34 @@ static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wn
 	return n > 1 ? (wnd + n - 1) / n : wnd;
 }
 
+/* What becomes of a token when others are missing. */
+enum growth {
+	GROW_NO, /* nothing is missing here: refill */
+	GROW_TWIN, /* two are made of it */
+	GROW_MOVE, /* it starts another CPU, which has none */
+};
+
+/* Locked. */
+static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
+					  const struct weft_ring *ring, __u32 prod, __u32 wnd,
+					  __u32 dom, __u32 now, __u32 *cpu)
+{
+	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->out[dom];
+	int other;
+
+	if (more < 2)
+		return GROW_NO;
+	if (more >= 16 && mine > 1 && now - tx->last_move > WEFT_TICKS_US(1000)) {
+		other = idle_cpu(ctl, tx, dom);
+		if (other >= 0) {
+			tx->last_move = now;
+			*cpu = other;
+			return GROW_MOVE;
+		}
+	}
+	return mine + 2 <= domain_share(ctl, wnd) ? GROW_TWIN : GROW_NO;
+}
+
 /* ---- fill ---- */
 
 /* A local error: the work request fails, the QP goes to error. */
@@ -259,7 +287,8 @@ STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
 	const struct weft_devcfg *cfg = cfg_get();
 	struct weft_devrun *run = run_get();
 	struct weft_stats *st = stats_get();
-	__u32 dom, now, conf, prod, wnd, more = 0;
+	__u32 dom, now, conf, prod, wnd, cpu = 0;
+	enum growth grow = GROW_NO;
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	struct weft_ring *ring;
 	struct weft_score r;
@@ -267,6 +296,7 @@ STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
 	struct weft_pkt *p;
 	struct weft_ack a;
 	bool was, is;
+	__s32 room;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -287,17 +317,19 @@ STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
 	conf = READ_ONCE(ctl->cwnd);
 
 	prod = READ_ONCE(ring->sq_prod);
+	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
 	bpf_spin_lock(&q->lock);
 	was = q->tx.inflight != 0;
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		if (q->tx.inflight + 1 < wnd)
-			more = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
-		if (more < 2)
+		if (q->tx.inflight + 1 < wnd && room > 1)
+			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, &cpu);
+		if (grow == GROW_NO) {
 			c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-		if (c == WEFT_CLAIM_EMPTY && more < 2)
-			weft_ring_absorb(&q->tx, ring);
+			if (c == WEFT_CLAIM_EMPTY)
+				weft_ring_absorb(&q->tx, ring);
+		}
 		publish(&q->tx, ring);
 	}
 	is = q->tx.inflight != 0;
@@ -312,7 +344,7 @@ STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 
 	/* I7: a post that came while this token found nothing */
-	if (c == WEFT_CLAIM_EMPTY && more < 2 && weft_ring_recheck(ring, prod)) {
+	if (c == WEFT_CLAIM_EMPTY && grow == GROW_NO && weft_ring_recheck(ring, prod)) {
 		prod = READ_ONCE(ring->sq_prod);
 		bpf_spin_lock(&q->lock);
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
@@ -324,25 +356,15 @@ STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
 	account_active(run, was, is);
 
-	if (unlikely(more >= 2)) {
-		int cpu = -1;
-
-		/* tokens are missing: this one becomes two, or starts another CPU */
-		if (more >= 16 && now - q->tx.last_move > WEFT_TICKS_US(1000)) {
-			cpu = idle_cpu(ctl, &q->tx, dom);
-			if (cpu >= 0)
-				q->tx.last_move = now;
-		}
-		if (cpu >= 0) {
-			if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
-				return drop(st, fill);
-			count(st, moved);
-			return verdict_redirect(st, bpf_redirect_map(&cpus, cpu, 0));
-		}
+	if (unlikely(grow == GROW_MOVE)) {
+		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
+			return drop(st, fill);
+		count(st, moved);
+		return verdict_redirect(st, bpf_redirect_map(&cpus, cpu, 0));
+	}
+	if (unlikely(grow == GROW_TWIN)) {
 		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
 			return drop(st, fill);
-		if (grant(cfg, run, dom, 2, false) < 2)
-			return spawn(st, 1);
 		st->count.spawned += 2;
 		return verdict_redirect(st, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
 	}

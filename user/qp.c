@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Queue pairs: their slot, ring and tables, the way into and out of the error state, statistics. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -177,6 +178,27 @@ static int init_tables(struct weft_qp *qp, uint32_t tx_psn, uint32_t rx_psn, uin
 	return err;
 }
 
+/*
+ * The CPUs that may hold this QP's tokens: those that the calling thread may run
+ * on, one for each ordering domain. So `taskset` confines the packet work too.
+ */
+static void choose_cpus(struct weft_qpctl *ctl, const struct weft_devcfg *cfg)
+{
+	cpu_set_t set;
+
+	ctl->doms = 0;
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return;
+	for (unsigned c = 0; c < 64; c++) {
+		unsigned d = (cfg->queues ? c % cfg->queues : c) % WEFT_DOMAINS;
+
+		if (!CPU_ISSET(c, &set) || !(cfg->cpus >> c & 1) || (ctl->doms >> d & 1))
+			continue;
+		ctl->doms |= 1u << d;
+		ctl->cpu_of[d] = c;
+	}
+}
+
 /* Both offers are known and cm_fd is connected: the QP goes live. */
 int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		      const struct weft_cm_msg *theirs)
@@ -208,6 +230,7 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 	ctl->payload = payload;
 	ctl->conn = mine->conn ^ theirs->conn;
 	ctl->created = weft_now_ns();
+	choose_cpus(ctl, qp->dev->maps.cfg);
 	weft_check_expand(mine->secret ^ theirs->secret, ctl->hkey);
 	memcpy(qp->priv, theirs->priv, theirs->priv_len);
 	qp->priv_len = theirs->priv_len;

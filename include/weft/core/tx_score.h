@@ -24,15 +24,16 @@
  *
  * Conviction follows RACK (RFC 8985) within an ordering domain, the queue or
  * CPU that a token was sent from: order mostly holds inside one, and never
- * between two, since either may be descheduled. Claims are logged in sending
- * order; an entry is convicted when a packet of its domain that was sent more
- * than a reorder window later has been acknowledged, or when the
- * retransmission timer has passed.
+ * between two, since either may be descheduled. The tokens of a domain form a
+ * list in sending order; its oldest is convicted when a packet of the domain
+ * that was sent more than a reorder window later has been acknowledged, or when
+ * the retransmission timer has passed. Thus conviction never has to search, no
+ * matter how many domains there are or what else they have sent.
  *
  * Everything here runs under the QP's transmit lock.
  */
 #define WEFT_SQ_DEPTH 256 /* work requests a QP holds */
-#define WEFT_TX_LOG 2048 /* claims remembered in sending order */
+#define WEFT_TX_LOG WEFT_WIN /* one entry a slot */
 #define WEFT_DOMAINS 16
 
 enum weft_slot_state { WEFT_SLOT_IDLE = 0, WEFT_SLOT_OUT, WEFT_SLOT_LOST };
@@ -49,15 +50,16 @@ struct weft_wqe {
 struct weft_tx_slot {
 	__u32 ssn; /* which work request */
 	__u32 seg; /* which segment of it */
-	__u32 seq; /* place in the sending order of its last transmission */
+	__u32 seq; /* its entry in the log */
 	__u8 state; /* enum weft_slot_state */
 	__u8 dom; /* ordering domain of its last transmission */
 	__u8 ev;
 	__u8 tries; /* transmissions, saturating */
 };
 
-struct weft_tx_log {
-	__u32 psn, ts;
+struct weft_tx_log { /* last transmission of a slot */
+	__u32 ts; /* when it went out */
+	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
 };
 
 struct weft_tx {
@@ -68,7 +70,7 @@ struct weft_tx {
 	__u32 cons; /* work request being cut into segments */
 	__u32 seg; /* its next segment */
 	__u32 done; /* work requests wholly delivered, in order */
-	__u32 seq; /* next place in the sending order */
+	__u32 pad;
 	__u32 payload; /* bytes in a full segment */
 	__u32 err; /* enum weft_tx_err */
 	__u32 err_info; /* NAK code, or what the library passed */
@@ -86,8 +88,9 @@ struct weft_tx {
 	__u64 packets, retransmits, spurious, timeouts, ce;
 	/* per ordering domain */
 	__u32 rack_ts[WEFT_DOMAINS]; /* newest send time acknowledged */
-	__u32 scan[WEFT_DOMAINS]; /* oldest log entry not yet resolved */
-	__u32 out[WEFT_DOMAINS]; /* tokens in flight */
+	__u32 out[WEFT_DOMAINS]; /* tokens in flight: the length of the list */
+	__u16 head[WEFT_DOMAINS]; /* oldest of them, while there are any */
+	__u16 tail[WEFT_DOMAINS]; /* newest */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	struct weft_tx_slot slot[WEFT_WIN];
@@ -106,7 +109,7 @@ enum weft_claim {
 	WEFT_CLAIM_OK,
 	WEFT_CLAIM_EMPTY, /* nothing to send */
 	WEFT_CLAIM_CWND, /* window full */
-	WEFT_CLAIM_WINDOW, /* PSN window or log full: wait for the oldest */
+	WEFT_CLAIM_WINDOW, /* PSN window full: wait for the oldest */
 	WEFT_CLAIM_ERROR, /* the QP is in error */
 };
 
@@ -218,28 +221,51 @@ weft_inline __u32 weft_tx_first_lost(const struct weft_tx *tx)
 	return tx->una;
 }
 
-/* Record that psn goes out now. */
+/* Record that psn goes out now: the newest token of its domain. */
 weft_inline void weft_tx_log_claim(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn, __u32 now,
 				   __u32 dom)
 {
-	__u32 seq = tx->seq++;
-	struct weft_tx_log *l = &tx->log[seq & (WEFT_TX_LOG - 1)];
+	__u32 at = psn & (WEFT_TX_LOG - 1);
+	struct weft_tx_log *l = &tx->log[at];
 
 	dom &= WEFT_DOMAINS - 1;
-	l->psn = psn;
 	l->ts = now;
-	s->seq = seq;
+	l->prev = tx->tail[dom];
+	s->seq = at;
 	s->state = WEFT_SLOT_OUT;
 	s->dom = dom;
 	if (s->tries != 255)
 		s->tries++;
-	if (!tx->out[dom]++) {
-		tx->scan[dom] = seq;
+	if (tx->out[dom]++) {
+		tx->log[tx->tail[dom] & (WEFT_TX_LOG - 1)].next = at;
+	} else {
+		tx->head[dom] = at;
 		/* what an idle domain saw last may be half a clock away */
 		tx->rack_ts[dom] = now;
 	}
+	tx->tail[dom] = at;
 	tx->inflight++;
 	tx->packets++;
+}
+
+/* The token of slot s is no longer out. */
+weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s)
+{
+	__u32 at = s->seq & (WEFT_TX_LOG - 1), dom = s->dom & (WEFT_DOMAINS - 1);
+	__u32 prev = tx->log[at].prev & (WEFT_TX_LOG - 1);
+	__u32 next = tx->log[at].next & (WEFT_TX_LOG - 1);
+
+	if (tx->head[dom] == at)
+		tx->head[dom] = next;
+	else
+		tx->log[prev].next = next;
+	if (tx->tail[dom] == at)
+		tx->tail[dom] = prev;
+	else
+		tx->log[next].prev = prev;
+	s->state = WEFT_SLOT_IDLE;
+	tx->out[dom]--;
+	tx->inflight--;
 }
 
 /*
@@ -250,8 +276,6 @@ weft_inline void weft_tx_log_claim(struct weft_tx *tx, struct weft_tx_slot *s, _
 weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod,
 					  __u32 wnd, __u32 now, __u32 dom, struct weft_seg *out)
 {
-	const struct weft_tx_log *old = &tx->log[tx->seq & (WEFT_TX_LOG - 1)];
-	const struct weft_tx_slot *os = &tx->slot[old->psn & (WEFT_WIN - 1)];
 	struct weft_tx_slot *s;
 	struct weft_wqe *q;
 	__u32 psn;
@@ -263,9 +287,6 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		return WEFT_CLAIM_EMPTY;
 	if (tx->inflight >= wnd)
 		return WEFT_CLAIM_CWND;
-	/* the log entry about to be overwritten still stands for a token */
-	if (os->state == WEFT_SLOT_OUT && os->seq == tx->seq - WEFT_TX_LOG)
-		return WEFT_CLAIM_WINDOW;
 
 	if (tx->nlost) {
 		psn = weft_tx_first_lost(tx);
@@ -323,9 +344,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 /* A token will not come back. */
 weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
-	s->state = WEFT_SLOT_IDLE;
-	tx->inflight--;
-	tx->out[s->dom & (WEFT_DOMAINS - 1)]--;
+	weft_tx_unlist(tx, s);
 	if (weft_tx_delivered(tx, psn))
 		return;
 	s->state = WEFT_SLOT_LOST;
@@ -391,43 +410,36 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 	tx->done = una == tx->nxt ? tx->cons : tx->slot[una & (WEFT_WIN - 1)].ssn;
 }
 
-/*
- * Convict what domain dom has had out for more than `bound` before `ref`, in
- * sending order, at most 8 log entries a call.
- */
+/* Convict what domain dom has had out for more than `bound` before `ref`, at most 8 a call. */
 weft_inline void weft_tx_overdue(struct weft_tx *tx, __u32 dom, __u32 ref, __u32 bound)
 {
-	__u32 at = tx->scan[dom];
+	for (int i = 0; i < 8 && tx->out[dom]; i++) {
+		__u32 at = tx->head[dom] & (WEFT_TX_LOG - 1), newest = tx->nxt - 1;
 
-	if (tx->seq - at > WEFT_TX_LOG)
-		at = tx->seq - WEFT_TX_LOG;
-	for (int i = 0; i < 8 && at != tx->seq; i++, at++) {
-		const struct weft_tx_log *l = &tx->log[at & (WEFT_TX_LOG - 1)];
-		struct weft_tx_slot *s = &tx->slot[l->psn & (WEFT_WIN - 1)];
-
-		if (s->state != WEFT_SLOT_OUT || s->seq != at || s->dom != dom)
-			continue;
-		if (weft_psn_diff(ref, l->ts) <= (__s32)bound)
+		if (weft_psn_diff(ref, tx->log[at].ts) <= (__s32)bound)
 			break;
-		weft_tx_convict(tx, s, l->psn);
+		weft_tx_convict(tx, &tx->slot[at], newest - ((newest - at) & (WEFT_WIN - 1)));
 	}
-	tx->scan[dom] = at;
 }
 
-/* The domains that have tokens out, a bit each. Without a branch: a verifier would go 2^16 ways. */
-weft_inline __u32 weft_tx_busy(const struct weft_tx *tx)
+/*
+ * The domains whose oldest token has been out for more than rto, a bit each.
+ * Without a branch: a verifier would go 2^16 ways.
+ */
+weft_inline __u32 weft_tx_late(const struct weft_tx *tx, __u32 now, __u32 rto)
 {
-	__u32 busy = 0;
+	__u32 late = 0;
 
 #pragma GCC unroll 16
 	for (int d = 0; d < WEFT_DOMAINS; d++) {
+		__u32 age = now - tx->log[tx->head[d] & (WEFT_TX_LOG - 1)].ts;
 		__u32 out = *(const volatile __u32 *)&tx->out[d];
 
-		out |= -out;
+		out = (out | -out) & (rto - age) & ~age;
 		__asm__ volatile("" : "+r"(out));
-		busy |= (out >> 31) << d;
+		late |= (out >> 31) << d;
 	}
-	return busy;
+	return late;
 }
 
 /*
@@ -470,9 +482,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		/* the echoed time tells the original from its retransmission */
 		__u32 sent = tx->log[s->seq & (WEFT_TX_LOG - 1)].ts;
 
-		s->state = WEFT_SLOT_IDLE;
-		tx->inflight--;
-		tx->out[dom]--;
+		weft_tx_unlist(tx, s);
 		newest = sent == a->ts;
 		if (s->tries > 1 && !newest) {
 			tx->spurious++;
@@ -514,21 +524,22 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 }
 
 /*
- * The retransmission timer asks for a look, at one domain a call in turn:
- * convicts its tokens that have been out for longer than the RTO. Returns 1 if
- * there were any. A stalled CPU cannot cause a storm: every conviction needs its
+ * The retransmission timer asks for a look: of the domains in turn, the next that
+ * is late loses its tokens that have been out for longer than the RTO. Returns 1
+ * if there were any. A stalled CPU cannot cause a storm: every conviction needs its
  * own age, and the RTO doubles.
  */
 weft_inline int weft_tx_timeout(struct weft_tx *tx, __u32 now, __u32 conf, struct weft_score *r)
 {
 	struct weft_cc_event ev = { .now = now, .inflight = tx->inflight, .timeout = 1 };
-	__u32 busy = weft_tx_busy(tx), losses = tx->losses;
-	__u32 after = busy & ~((2u << (tx->looked & (WEFT_DOMAINS - 1))) - 1);
-	__u32 dom = weft_ctz(after ? after : busy) & (WEFT_DOMAINS - 1);
+	__u32 rto = weft_rto(&tx->rtt), losses = tx->losses;
+	__u32 late = weft_tx_late(tx, now, rto);
+	__u32 after = late & ~((2u << (tx->looked & (WEFT_DOMAINS - 1))) - 1);
+	__u32 dom = weft_ctz(after ? after : late) & (WEFT_DOMAINS - 1);
 
 	tx->looked = r->dom = dom;
 	r->progress = r->surplus = 0;
-	weft_tx_overdue(tx, dom, now, weft_rto(&tx->rtt));
+	weft_tx_overdue(tx, dom, now, rto);
 	r->freed = ev.inflight - tx->inflight;
 	r->lost = tx->losses - losses;
 	if (!r->freed)

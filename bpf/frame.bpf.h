@@ -311,11 +311,9 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
  * I13: write Ethernet to UDP anew from the QP's template, and the weft header in
  * work.out with its check behind it. The frame has exactly its final length.
  */
-STEP int frame_finish(struct xdp_md *ctx, __u32 slot, __u32 len)
+STEP int frame_finish(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk, __u32 len)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	const struct weft_qpctl *ctl = ctl_get(slot);
-	struct work *wk = work_get();
 	union weft_hdr_words *u;
 	const __u64 *t;
 	__u32 ulen = sizeof(struct udphdr) + WEFT_HDR_LEN + len;

@@ -22,7 +22,7 @@ static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_s
 	u->h.conn = p->u.h.conn;
 	u->h.psn = p->u.h.psn;
 	u->h.ts = p->u.h.ts;
-	if (frame_finish(ctx, WEFT_QPN_SLOT(ctl->qpn), 0))
+	if (frame_finish(ctx, ctl, wk, 0))
 		return drop(st, reply);
 	return V_TX;
 }
@@ -111,12 +111,10 @@ static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_
 	return reply_nak(ctx, st, ctl, wk, code);
 }
 
-STEP int rx_data(struct xdp_md *ctx, __u32 slot)
+STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+		 struct weft_stats *st, __u32 slot)
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
-	const struct weft_qpctl *ctl = ctl_get(slot);
-	struct weft_stats *st = stats_get();
-	struct work *wk = work_get();
 	struct weft_pkt *p;
 	__u32 code, pool = 0, msn, psn, len, mlen, moff;
 	struct weft_ring *ring;

@@ -178,8 +178,13 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 
 /* A local error: the work request fails, the QP goes to error. */
 static __always_inline void fail_local(struct weft_stats *st, const struct weft_qpctl *ctl,
-				       struct weft_qptx *q, struct weft_ring *ring, __u32 msn)
+				       __u32 slot, __u32 msn)
 {
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct weft_ring *ring = ring_get(ctl);
+
+	if (!q || !ring)
+		return;
 	bpf_spin_lock(&q->lock);
 	if (!q->tx.err) {
 		q->tx.err = WEFT_TX_ERR_LOCAL;
@@ -197,26 +202,19 @@ enum fill_result {
 };
 
 /* Put the claimed segment work.seg into the frame: length, payload, all headers. */
-STEP int fill(struct xdp_md *ctx, __u32 slot)
+STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+	      struct weft_stats *st, __u32 slot)
 {
-	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
-	const struct weft_qpctl *ctl = ctl_get(slot);
-	struct weft_stats *st = stats_get();
 	__u32 flen = frame_len(ctx);
-	struct work *wk = work_get();
 	const struct weft_mr_ent *mr;
 	const struct weft_seg *seg;
-	struct weft_ring *ring;
 	struct weft_hdr *h;
 	__u32 hl, idx, len;
 
-	if (!wk || !q || !ctl || !st)
+	if (!wk || !ctl || !st)
 		return FILL_BAD;
 	seg = &wk->seg;
 	h = &wk->out.h;
-	ring = ring_get(ctl);
-	if (!ring)
-		return FILL_BAD;
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 	idx = WEFT_KEY_IDX(seg->lkey);
 	len = seg->len;
@@ -224,13 +222,13 @@ STEP int fill(struct xdp_md *ctx, __u32 slot)
 	if (!mr || !seg->lkey || READ_ONCE(mr->key) != seg->lkey || mr->pd != ctl->pd ||
 	    !(mr->rights & WEFT_ACCESS_LOCAL) || seg->loff > mr->len ||
 	    len > mr->len - seg->loff || len > WEFT_PAYLOAD_MAX) {
-		fail_local(st, ctl, q, ring, seg->msn);
+		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
 	if (flen != hl + len && bpf_xdp_adjust_tail(ctx, (int)(hl + len) - (int)flen))
 		return FILL_SMALL;
 	if (fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)) {
-		fail_local(st, ctl, q, ring, seg->msn);
+		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
 	h->ver = WEFT_WIRE_VER;
@@ -249,7 +247,7 @@ STEP int fill(struct xdp_md *ctx, __u32 slot)
 	h->data.moff = bpf_htonl(seg->moff);
 	h->data.mlen = bpf_htonl(seg->mlen);
 	h->data.rsvd[0] = h->data.rsvd[1] = 0;
-	if (frame_finish(ctx, slot, len))
+	if (frame_finish(ctx, ctl, wk, len))
 		return FILL_SMALL;
 	count(st, tx_data);
 	if (seg->flags & WEFT_F_RETX)
@@ -262,9 +260,12 @@ STEP int fill(struct xdp_md *ctx, __u32 slot)
  * small cannot grow; a clone of it has a whole page.
  */
 static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struct weft_stats *st,
-						       struct work *wk, __u32 qpn)
+						       const struct weft_qpctl *ctl,
+						       struct work *wk)
 {
-	switch (fill(ctx, WEFT_QPN_SLOT(qpn))) {
+	__u32 qpn = ctl->qpn;
+
+	switch (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(qpn))) {
 	case FILL_OK:
 		return V_TX;
 	case FILL_SMALL:
@@ -280,19 +281,17 @@ static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struc
 
 /* ---- ACK: score, then refill ---- */
 
-STEP int tx_ack(struct xdp_md *ctx, __u32 slot)
+STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+		struct weft_stats *st, __u32 slot)
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
-	const struct weft_qpctl *ctl = ctl_get(slot);
 	const struct weft_devcfg *cfg = cfg_get();
 	struct weft_devrun *run = run_get();
-	struct weft_stats *st = stats_get();
 	__u32 dom, now, conf, prod, wnd, cpu = 0;
 	enum growth grow = GROW_NO;
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	struct weft_ring *ring;
 	struct weft_score r;
-	struct work *wk = work_get();
 	struct weft_pkt *p;
 	struct weft_ack a;
 	bool was, is;

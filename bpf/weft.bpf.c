@@ -94,12 +94,12 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 			st->drop.closed++;
 			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED);
 		}
-		return rx_data(ctx, slot);
+		return rx_data(ctx, ctl, wk, st, slot);
 	case WEFT_OP_ACK:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
-		v = tx_ack(ctx, slot);
-		return v == V_FILL ? fill_or_clone(ctx, st, wk, ctl->qpn) : v;
+		v = tx_ack(ctx, ctl, wk, st, slot);
+		return v == V_FILL ? fill_or_clone(ctx, st, ctl, wk) : v;
 	default:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
@@ -119,12 +119,13 @@ int weft_nic(struct xdp_md *ctx)
 static __always_inline enum weft_verdict bell(struct xdp_md *ctx, struct weft_stats *st,
 					      const struct weft_db *db)
 {
-	struct work *wk = work_get();
+	struct weft_qpctl *ctl = ctl_get(WEFT_QPN_SLOT(db->qpn));
 	enum weft_verdict v = ring_bell(ctx, db->op, db->qpn);
+	struct work *wk = work_get();
 
-	if (v != V_FILL || !wk)
-		return v;
-	v = fill_or_clone(ctx, st, wk, db->qpn);
+	if (v != V_FILL || !wk || !ctl)
+		return v == V_FILL ? V_DROP : v;
+	v = fill_or_clone(ctx, st, ctl, wk);
 	/* filled here: out through the NIC as it is */
 	return v == V_TX ? verdict_redirect(st, bpf_redirect_map(&nic, 0, 0)) : v;
 }
@@ -165,14 +166,18 @@ SEC("xdp/devmap")
 int weft_fill(struct xdp_md *ctx)
 {
 	struct weft_stats *st;
+	struct weft_qpctl *ctl;
+	struct work *wk;
 	struct weft_db db;
 
 	if (db_parse(ctx, &db))
 		return XDP_PASS;
 	st = stats_get();
-	if (!st || db.op != WEFT_DB_FILL || claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
+	wk = work_get();
+	ctl = ctl_get(WEFT_QPN_SLOT(db.qpn));
+	if (!st || !wk || !ctl || db.op != WEFT_DB_FILL || claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
 		return XDP_DROP;
-	if (fill(ctx, WEFT_QPN_SLOT(db.qpn)) == FILL_OK)
+	if (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(db.qpn)) == FILL_OK)
 		return XDP_PASS;
 	/* the claim stands: a lost packet, which the timer finds */
 	st->drop.fill++;

@@ -167,7 +167,7 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 		.ifindex = dev->ifindex,
 		.payload = weft_path_payload(link->mtu, false),
 		.mtu = link->mtu,
-		.port = opts && opts->port ? opts->port : WEFT_UDP_PORT,
+		.port = opts->port ? opts->port : WEFT_UDP_PORT,
 		.queues = nic->veth ? nic->queues : 0,
 		.budget = nic->veth ? VETH_BUDGET : NIC_BUDGET,
 		.hard = nic->veth ? VETH_HARD : NIC_HARD,
@@ -178,9 +178,9 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 	if (domains > WEFT_DOMAINS)
 		domains = WEFT_DOMAINS;
 	cfg.domains = domains ? domains : 1;
-	if (opts && opts->csum)
+	if (opts->csum)
 		cfg.flags |= WEFT_DEV_CSUM4;
-	if (opts && opts->persist)
+	if (opts->persist)
 		cfg.flags |= WEFT_DEV_PERSIST;
 	if (bpf_map_update_elem(bpf_map__fd(skel->maps.devcfg), &key, &cfg, BPF_ANY))
 		return weft_err(errno, dev->ifname, "cannot write devcfg: %s", strerror(errno));

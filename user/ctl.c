@@ -238,6 +238,8 @@ static void hear_peer(struct weft_ctl *c, struct weft_qp *qp)
 	}
 	qp->cm_over = true;
 	epoll_ctl(c->ep_fd, EPOLL_CTL_DEL, qp->cm_fd, NULL);
+	/* an error of our own came first */
+	check_ring(c, qp);
 	/* after a BYE there is nothing to wait for but the NAK that it stands for */
 	weft_ctl_doom(c, qp, weft_nak_status(code),
 	     qp->bye_ok && weft_nak_status(code) == WEFT_WC_REM_CLOSED_ERR ? 0 : SETTLE);

@@ -55,50 +55,47 @@ static const char *why_stale(const struct weft_dev *dev, const struct weft_link 
 	return NULL;
 }
 
-/* Make the directory and set the device up in it. Its reaper starts first: it cleans up at once if
- * we die on the way. */
-static int create(struct weft_dev *dev, const struct weft_open_opts *opts,
-		  const struct weft_link *link)
+static int start_reaper(struct weft_dev *dev)
 {
-	int go = -1, err;
+	int go = -1, err = weft_reaper_start(dev, &go);
 
-	err = weft_reaper_start(dev, &go);
 	if (err)
 		weft_logf(WEFT_LOG_WARN,
 			  "%s: cannot start the reaper: %s; after a crash run 'weft down %s'",
 			  dev->ifname, strerror(-err), dev->ifname);
-	if (mkdir(dev->pin_dir, 0700)) {
-		/* ENOENT: another device has just removed the empty parent. */
-		err = errno == ENOENT ? -EAGAIN
-				      : weft_err(errno, dev->ifname, "cannot create %s: %s",
-						 dev->pin_dir, strerror(errno));
-		goto out;
-	}
+	return go;
+}
+
+/* Make the directory and set the device up in it; the reaper exists already. */
+static int create(struct weft_dev *dev, const struct weft_open_opts *opts,
+		  const struct weft_link *link)
+{
+	int err;
+
+	if (mkdir(dev->pin_dir, 0700))
+		return weft_err(errno, dev->ifname, "cannot create %s: %s", dev->pin_dir,
+				strerror(errno));
 	dev->pin_fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dev->pin_fd < 0 || flock(dev->pin_fd, LOCK_SH)) {
 		err = weft_err(errno, dev->ifname, "cannot lock %s: %s", dev->pin_dir,
 			       strerror(errno));
-		rmdir(dev->pin_dir);
-		goto out;
+	} else {
+		err = weft_attach(dev, opts, link);
+		if (!err && mkdirat(dev->pin_fd, WEFT_PIN_LOCK, 0700))
+			err = weft_err(errno, dev->ifname, "cannot create %s/%s: %s", dev->pin_dir,
+				       WEFT_PIN_LOCK, strerror(errno));
 	}
-	err = weft_attach(dev, opts, link);
-	if (!err && mkdirat(dev->pin_fd, WEFT_PIN_LOCK, 0700))
-		err = weft_err(errno, dev->ifname, "cannot create %s/%s: %s", dev->pin_dir,
-			       WEFT_PIN_LOCK, strerror(errno));
-	if (err)
-		weft_td_remove(dev->pin_dir, dev->ifindex);
-out:
-	if (go >= 0)
-		close(go); /* from here on the reaper waits for our lock */
-	if (err && dev->pin_fd >= 0) {
+	if (!err)
+		return 0;
+	weft_td_remove(dev->pin_dir, dev->ifindex);
+	if (dev->pin_fd >= 0)
 		close(dev->pin_fd);
-		dev->pin_fd = -1;
-	}
+	dev->pin_fd = -1;
 	return err;
 }
 
 /* Behind the door. -EAGAIN: what we looked at was removed meanwhile. */
-static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opts)
+static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opts, int *go)
 {
 	struct weft_link link;
 	const char *why;
@@ -109,8 +106,11 @@ static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opt
 		return weft_err(ENODEV, dev->ifname, "no such interface; see 'ip link'");
 	dev->ifindex = link.ifindex;
 	fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
+	if (fd < 0 && errno == ENOENT) {
+		if (*go < 0)
+			*go = start_reaper(dev);
 		return create(dev, opts, &link);
+	}
 	if (fd < 0)
 		return weft_err(errno, dev->ifname, "cannot open %s: %s", dev->pin_dir,
 				strerror(errno));
@@ -153,17 +153,28 @@ drop:
 static int join(struct weft_dev *dev, const struct weft_open_opts *opts)
 {
 	struct timespec ts = { .tv_nsec = 2000000 };
-	int i, door, err = -EAGAIN;
+	int i, door, go = -1, err = -EAGAIN;
+	struct weft_link link;
 
+	if (weft_link_get(dev->ifname, 0, &link))
+		return weft_err(ENODEV, dev->ifname, "no such interface; see 'ip link'");
+	dev->ifindex = link.ifindex;
+	/* Before anything is made: wherever we are killed, the reaper cleans up. */
+	if (access(dev->pin_dir, F_OK))
+		go = start_reaper(dev);
 	for (i = 0; i < TRIES && err == -EAGAIN; i++) {
 		door = weft_pins_enter(dev, OPEN_LOCK_MS);
-		if (door < 0)
-			return door;
-		err = join_or_create(dev, opts);
+		if (door < 0) {
+			err = door;
+			break;
+		}
+		err = join_or_create(dev, opts, &go);
 		weft_pins_exit(dev, door);
 		if (err == -EAGAIN)
 			nanosleep(&ts, NULL);
 	}
+	if (go >= 0)
+		close(go); /* from here on the reaper waits for our lock, or finds nothing to do */
 	if (err == -EAGAIN)
 		return weft_err(EBUSY, dev->ifname, "%s comes and goes; try again", dev->pin_dir);
 	return err;
@@ -236,7 +247,7 @@ static int settle_in(struct weft_dev *dev, const struct weft_open_opts *opts)
 		err = weft_pins_take_slot(dev);
 	if (err)
 		return err;
-	if (opts && opts->persist)
+	if (opts->persist)
 		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
 	err = open_rings(dev);
 	if (err)
@@ -314,8 +325,8 @@ static int new_dev(const char *ifname, const struct weft_open_opts *opts, struct
 	strcpy(dev->ifname, ifname);
 	dev->netns_fd = dev->pin_fd = dev->slot_fd = dev->xsk_fd = dev->rings_fd = -1;
 	dev->db_fd = -1;
-	weft_pins_close_maps(dev); /* all descriptors -1 */
-	err = weft_ns_open(dev, opts ? opts->netns : NULL);
+	weft_pins_no_maps(dev);
+	err = weft_ns_open(dev, opts->netns);
 	if (err) {
 		free_dev(dev);
 		return err;
@@ -339,14 +350,31 @@ static int enter(struct weft_dev *dev, int *saved)
 		   : 0;
 }
 
-int weft_open(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out)
+/* Options of a program built against an older header are shorter. */
+static int copy_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o)
 {
+	memset(o, 0, sizeof(*o));
+	if (!in)
+		return 0;
+	if (in->size < offsetof(struct weft_open_opts, port) || in->size > sizeof(*o))
+		return weft_err(EINVAL, ifname ? ifname : "open",
+				"options of %zu bytes are not known; set their size", in->size);
+	memcpy(o, in, in->size);
+	return 0;
+}
+
+int weft_open(const char *ifname, const struct weft_open_opts *options, struct weft_dev **out)
+{
+	struct weft_open_opts o, *opts = &o;
 	struct weft_dev *dev;
 	int ns, err;
 
-	if (!out || (opts && (opts->size != sizeof(*opts) || opts->port == 4791)))
+	err = copy_opts(ifname, options, &o);
+	if (err)
+		return err;
+	if (!out || o.port == 4791)
 		return weft_err(EINVAL, ifname ? ifname : "open",
-				"bad options; set their size, and a port that is not 4791");
+				"port 4791 belongs to RoCEv2; choose another");
 	err = new_dev(ifname, opts, &dev);
 	if (err)
 		return err;
@@ -424,15 +452,17 @@ static void mark_down(struct weft_dev *dev)
 	close(fd);
 }
 
-int weft_down(const char *ifname, const struct weft_open_opts *opts)
+int weft_down(const char *ifname, const struct weft_open_opts *options)
 {
+	struct weft_open_opts o;
 	struct weft_link link;
 	struct weft_dev *dev;
 	int ns, door, err;
 
-	if (opts && opts->size != sizeof(*opts))
-		return weft_err(EINVAL, ifname ? ifname : "down", "bad options; set their size");
-	err = new_dev(ifname, opts, &dev);
+	err = copy_opts(ifname, options, &o);
+	if (err)
+		return err;
+	err = new_dev(ifname, &o, &dev);
 	if (err)
 		return err;
 	err = enter(dev, &ns);

@@ -19,6 +19,7 @@ int weft_pins_enter(struct weft_dev *dev,
 void weft_pins_exit(struct weft_dev *dev, int token);
 int weft_pins_flock(int fd, int how, int timeout_ms);
 int weft_pins_open_maps(struct weft_dev *dev);
+void weft_pins_no_maps(struct weft_dev *dev); /* a handle without maps: before anything else */
 void weft_pins_close_maps(struct weft_dev *dev);
 int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
 void weft_pins_drop_slot(struct weft_dev *dev);

@@ -57,10 +57,11 @@ int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsign
 		frame_len = ETH_ZLEN;
 	if (frame_len > sizeof(f))
 		return -EINVAL;
-	memset(f.eth.h_dest, 0xff, ETH_ALEN);
-	memset(f.eth.h_source, 0, ETH_ALEN);
-	f.eth.h_source[0] = 0x02; /* locally administered */
-	f.eth.h_proto = htons(WEFT_DB_ETHERTYPE);
+	f.eth = (struct ethhdr){
+		.h_dest = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff },
+		.h_source = { 0x02 }, /* locally administered */
+		.h_proto = htons(WEFT_DB_ETHERTYPE),
+	};
 	f.db = (struct weft_db){ .magic = WEFT_DB_MAGIC, .op = op, .qpn = qpn };
 	memset(f.zero, 0, frame_len - offsetof(struct frame, zero));
 	for (i = 0; i < TRIES; i++) {

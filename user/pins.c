@@ -204,11 +204,26 @@ static void unmap(void *p, size_t len)
 		munmap(p, len);
 }
 
+#define MAP_FDS(m)                                                                                 \
+	{                                                                                          \
+		&(m)->devcfg, &(m)->devrun, &(m)->owners, &(m)->mrs, &(m)->pools, &(m)->qpctl,     \
+			&(m)->qptx, &(m)->qprx, &(m)->rings, &(m)->xsks, &(m)->events, &(m)->stats \
+	}
+
+void weft_pins_no_maps(struct weft_dev *dev)
+{
+	int *fds[] = MAP_FDS(&dev->maps);
+	unsigned i;
+
+	memset(&dev->maps, 0, sizeof(dev->maps));
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		*fds[i] = -1;
+}
+
 void weft_pins_close_maps(struct weft_dev *dev)
 {
 	struct weft_maps *m = &dev->maps;
-	int *fds[] = { &m->devcfg, &m->devrun, &m->owners, &m->mrs,  &m->pools,  &m->qpctl,
-		       &m->qptx,   &m->qprx,   &m->rings,  &m->xsks, &m->events, &m->stats };
+	int *fds[] = MAP_FDS(m);
 	unsigned i;
 
 	unmap(m->cfg, sizeof(*m->cfg));
@@ -219,9 +234,7 @@ void weft_pins_close_maps(struct weft_dev *dev)
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (*fds[i] >= 0)
 			close(*fds[i]);
-	memset(m, 0, sizeof(*m));
-	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-		*fds[i] = -1;
+	weft_pins_no_maps(dev);
 }
 
 /* ---- what the dead left ---- */

@@ -172,6 +172,21 @@ static inline void weft_td_door(const char *dir, char path[WEFT_PATH_MAX])
 	snprintf(path, WEFT_PATH_MAX, "%.*sopen:%s", (int)(name - dir), dir, name);
 }
 
+/* Remove a door that somebody died in; flags: 0 to wait for who is in it, or LOCK_NB. */
+static inline void weft_td_close_door(const char *dir, int flags)
+{
+	char door[WEFT_PATH_MAX];
+	int fd;
+
+	weft_td_door(dir, door);
+	fd = open(door, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | flags) && weft_td_linked(fd, door))
+		rmdir(door);
+	close(fd);
+}
+
 static inline int weft_td_complete(int dir_fd)
 {
 	return !faccessat(dir_fd, WEFT_PIN_LOCK, F_OK, 0);
@@ -184,11 +199,10 @@ static inline int weft_td_complete(int dir_fd)
  */
 static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 {
-	char tx[IFNAMSIZ], rx[IFNAMSIZ], door[WEFT_PATH_MAX];
+	char tx[IFNAMSIZ], rx[IFNAMSIZ];
 	struct weft_cfg_head head;
 	struct dirent *e;
 	DIR *d;
-	int fd;
 
 	weft_td_detach(dir, WEFT_PIN_NIC_LINK);
 	weft_td_detach(dir, WEFT_PIN_DB_LINK);
@@ -212,14 +226,7 @@ static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 	closedir(d);
 	if (rmdir(dir) && errno != ENOENT)
 		return -errno;
-	/* A door that its last user died in. */
-	weft_td_door(dir, door);
-	fd = open(door, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0) {
-		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, door))
-			rmdir(door);
-		close(fd);
-	}
+	weft_td_close_door(dir, LOCK_NB);
 	rmdir(WEFT_PIN_BASE); /* stays when other devices are in it */
 	return 0;
 }

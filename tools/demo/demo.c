@@ -17,7 +17,7 @@ static const char usage_text[] =
 "       weft-demo tcp-recv HOST:PORT SIZE\n"
 "       weft-demo tcp-send HOST:PORT FILE CONGESTION_CONTROL\n"
 "\n"
-"Both ends print \"ready\" or \"connected\", then obey lines on standard input until it ends:\n"
+"Both ends print \"ready\" or \"connected\", then obey lines on standard input until \"quit\":\n"
 "  send:  pass        write the file once\n"
 "         run SECONDS write it over and over; goodput and processor time\n"
 "         lat COUNT   COUNT times up to 64 bytes, one at a time; median time to completion\n"
@@ -171,7 +171,7 @@ static int weft_recv(const char *dev, const char *addr, size_t size)
 	}
 	puts("connected");
 	fflush(stdout);
-	while (!err && fgets(line, sizeof(line), stdin)) {
+	while (!err && fgets(line, sizeof(line), stdin) && strcmp(line, "quit\n")) {
 		if (!strcmp(line, "hash\n")) {
 			err = mem_hash(&link.mem);
 		} else if (!strcmp(line, "clear\n")) {
@@ -254,7 +254,7 @@ static int obey(struct link *l)
 
 	puts("connected");
 	fflush(stdout);
-	while (!err && fgets(line, sizeof(line), stdin)) {
+	while (!err && fgets(line, sizeof(line), stdin) && strcmp(line, "quit\n")) {
 		if (!strcmp(line, "pass\n")) {
 			start = now();
 			err = pass(l);

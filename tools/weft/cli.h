@@ -43,6 +43,8 @@ void cli_log_init(void);
 bool cli_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
 bool cli_size(const char *s, uint64_t max, uint64_t *out); /* suffixes k, m, g: powers of 1024 */
 bool cli_seconds(const char *s, double *out);
+/* What getopt_long() returned c for. Returns CLI_USAGE. */
+int cli_bad_option(const char *cmd, int c, char **argv);
 /*
  * Options that every command takes after its name (-j -p -v -h). Leaves the
  * other arguments in argv[0] on. Returns -1 to go on, else the exit status.

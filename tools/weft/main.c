@@ -97,7 +97,7 @@ static bool wants_help(int argc, char **argv)
 	return argc > 0 && !strcmp(argv[argc - 1], "help");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "netns", required_argument, NULL, 'n' },
@@ -120,12 +120,11 @@ int main(int argc, char **argv)
 		case 'p': cli.json = cli.pretty = true; break;
 		case 'v': cli.verbose++; break;
 		case 'V':
-			printf("weft %s, ABI %u, wire version %u, libbpf %s\n", WEFT_VERSION,
+			printf("weft %s, ABI %d, wire version %d, libbpf %s\n", WEFT_VERSION,
 			       WEFT_ABI, WEFT_WIRE_VER, libbpf_version_string() + 1);
 			return CLI_OK;
 		case 'h': fputs(help, stdout); return CLI_OK;
-		case ':': return cli_usage(NULL, "option %s needs a value", argv[optind - 1]);
-		default: return cli_usage(NULL, "unknown option %s", argv[optind - 1]);
+		default: return cli_bad_option(NULL, c, argv);
 		}
 	}
 	if (optind == argc) {
@@ -148,7 +147,13 @@ int main(int argc, char **argv)
 			return rc;
 	}
 	cli_log_init();
-	rc = obj->run(argc, argv);
+	return obj->run(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	int rc = run(argc, argv);
+
 	/* what did not reach its file must not look like success */
 	if (fflush(stdout) || ferror(stdout))
 		return cli_fail("stdout", "cannot write: %s; see where the output goes",

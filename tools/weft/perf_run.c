@@ -82,6 +82,17 @@ static int report_errors(const struct perf_run *r)
 			remedy(r->first_error));
 }
 
+/* A QP can fail with nothing outstanding that would say so. */
+static void note_broken(struct perf_run *r)
+{
+	for (unsigned i = 0; i < r->lanes && !r->errors; i++) {
+		enum weft_wc_status s = weft_qp_status(r->lane[i].qp);
+
+		if (s != WEFT_WC_SUCCESS)
+			note_error(r, s);
+	}
+}
+
 /* Fill the queue of one QP, without going past the count. 0 or -errno. */
 static int post_lane(struct perf_run *r, struct perf_lane *l)
 {
@@ -158,7 +169,7 @@ int perf_run_write(struct perf_run *r)
 	double cpu = cpu_seconds();
 	uint64_t start = perf_now(), now = start, last = start, alive = start;
 	uint64_t end = r->count ? NEVER : start + (uint64_t)(r->time * 1e9);
-	bool posting = true;
+	bool posting = true, broken = false;
 	unsigned good, idle = 0;
 	int n, rc = 0;
 
@@ -168,7 +179,7 @@ int perf_run_write(struct perf_run *r)
 			if (rc && rc != -ENOTCONN)
 				return cli_lib_fail(r->peer, rc);
 			if (rc)
-				posting = false;
+				broken = true;
 		}
 		n = reap(r, &good);
 		now = perf_now();
@@ -180,7 +191,8 @@ int perf_run_write(struct perf_run *r)
 			r->messages += good;
 			last = now;
 		}
-		if (r->errors || perf_stop || now >= end || (r->count && r->posted == r->count))
+		if (r->errors || broken || perf_stop || now >= end ||
+		    (r->count && r->posted == r->count))
 			posting = false;
 		if (!posting && !outstanding(r))
 			break;
@@ -197,6 +209,8 @@ int perf_run_write(struct perf_run *r)
 	progress_end(r);
 	r->seconds = (r->messages ? last - start : now - start) / 1e9;
 	r->cpu_s = cpu_seconds() - cpu;
+	if (broken)
+		note_broken(r);
 	return report_errors(r);
 }
 

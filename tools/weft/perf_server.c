@@ -222,8 +222,7 @@ int perf_server(int argc, char **argv)
 			cli_log_init();
 			break;
 		case 'h': fputs(help, stdout); return CLI_OK;
-		case ':': return cli_usage(CMD, "%s needs a value", argv[optind - 1]);
-		default: return cli_usage(CMD, "unknown option %s", argv[optind - 1]);
+		default: return cli_bad_option(CMD, c, argv);
 		}
 	}
 	argc -= optind;

@@ -111,8 +111,7 @@ static int parse_one(struct perf_run *r, int c)
 		cli_log_init();
 		break;
 	case 'h': fputs(help, stdout); return CLI_OK;
-	case ':': return -2;
-	default: return -3;
+	default: return -2;
 	}
 	return -1;
 }
@@ -142,9 +141,7 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, ":jvh", longs, NULL)) != -1) {
 		rc = parse_one(r, c);
 		if (rc == -2)
-			return cli_usage(CMD, "%s needs a value", argv[optind - 1]);
-		if (rc == -3)
-			return cli_usage(CMD, "unknown option %s", argv[optind - 1]);
+			return cli_bad_option(CMD, c, argv);
 		if (rc >= 0)
 			return rc;
 	}

@@ -149,6 +149,16 @@ bool cli_seconds(const char *s, double *out)
 	return true;
 }
 
+int cli_bad_option(const char *cmd, int c, char **argv)
+{
+	if (c == ':')
+		return cli_usage(cmd, "option %s needs a value", argv[optind - 1]);
+	/* a letter may stand among others */
+	if (optopt > 0 && optopt < 256)
+		return cli_usage(cmd, "unknown option -%c", optopt);
+	return cli_usage(cmd, "unknown option %s", argv[optind - 1]);
+}
+
 int cli_common(const char *cmd, const char *help, int *argc, char ***argv)
 {
 	static const struct option longs[] = {
@@ -173,7 +183,7 @@ int cli_common(const char *cmd, const char *help, int *argc, char ***argv)
 			cli_log_init();
 			break;
 		case 'h': fputs(help, stdout); return CLI_OK;
-		default: return cli_usage(cmd, "unknown option %s", (*argv)[optind - 1]);
+		default: return cli_bad_option(cmd, c, *argv);
 		}
 	}
 	*argc -= optind;

@@ -46,15 +46,29 @@ static int wait_for_users(int dir, const char *path)
 	return -1;
 }
 
+static void finish(const char *path, uint32_t ifindex)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), i;
+	struct weft_cfg_head head;
+
+	if (dir < 0)
+		return;
+	fcntl(dir, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
+	if (!wait_for_users(dir, path) &&
+	    !(weft_td_complete(dir) && !weft_td_cfg(path, &head, NULL) &&
+	      (head.flags & WEFT_DEV_PERSIST)))
+		for (i = 0; i < 5 && weft_td_remove(path, ifindex); i++)
+			pause_ms(100);
+	close(dir); /* and its lock, before we wait for another */
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = wake };
-	struct weft_cfg_head head;
 	uint32_t ifindex;
 	const char *path;
 	sigset_t none;
 	char c;
-	int dir, i;
 
 	if (argc != 3)
 		return 2;
@@ -77,16 +91,8 @@ int main(int argc, char **argv)
 		;
 	close(FD_GO);
 
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return 0;
-	fcntl(dir, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
-	if (wait_for_users(dir, path))
-		return 0;
-	if (weft_td_complete(dir) && !weft_td_cfg(path, &head, NULL) &&
-	    (head.flags & WEFT_DEV_PERSIST))
-		return 0;
-	for (i = 0; i < 5 && weft_td_remove(path, ifindex); i++)
-		pause_ms(100);
+	finish(path, ifindex);
+	weft_td_close_door(path, 0);
+	rmdir(WEFT_PIN_BASE); /* stays when other devices are in it */
 	return 0;
 }

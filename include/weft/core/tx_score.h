@@ -422,10 +422,23 @@ weft_inline void weft_tx_overdue(struct weft_tx *tx, __u32 dom, __u32 ref, __u32
 	}
 }
 
-/*
- * The domains whose oldest token has been out for more than rto, a bit each.
- * Without a branch: a verifier would go 2^16 ways.
- */
+/* The domains that have tokens out, a bit each. Without a branch: a verifier would go 2^16 ways. */
+weft_inline __u32 weft_tx_busy(const struct weft_tx *tx)
+{
+	__u32 busy = 0;
+
+#pragma GCC unroll 16
+	for (int d = 0; d < WEFT_DOMAINS; d++) {
+		__u32 out = *(const volatile __u32 *)&tx->out[d];
+
+		out |= -out;
+		__asm__ volatile("" : "+r"(out));
+		busy |= (out >> 31) << d;
+	}
+	return busy;
+}
+
+/* Those of them whose oldest token has been out for more than rto. Without a branch as well. */
 weft_inline __u32 weft_tx_late(const struct weft_tx *tx, __u32 now, __u32 rto)
 {
 	__u32 late = 0;

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Break the core in one place at a time and see the simulator go red, as TAP: mutate.sh [NAME...].
+#
+# A mutant is a copy of the headers and of the simulator with one sed edit. Most break the core;
+# where an invariant is kept by the adapter (replies, grace periods), its model here is broken.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+O=${O:-build}
+CC=${CC:-gcc}
+SEEDS=${MUTANT_SEEDS:-400}
+only=("$@")
+n=0 bad=0
+trap 'rm -rf "$O/mutants"; exit 130' INT TERM
+
+wanted() {
+	local w
+
+	[ ${#only[@]} = 0 ] && return 0
+	for w in "${only[@]}"; do
+		[ "$w" = "$1" ] && return 0
+	done
+	return 1
+}
+
+report() { # RC NAME TEXT
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2: $3"
+	else
+		bad=$((bad + 1))
+		echo "not ok $n - $2: $3"
+	fi
+}
+
+# mutant NAME FILE SED EXPECT [MODE]: FILE below include/weft/core or tests/sim; EXPECT a regular
+# expression for the report; MODE the simulator's arguments.
+mutant() {
+	local name=$1 file=$2 edit=$3 expect=$4 mode=${5:---first --seeds $SEEDS}
+	local dir=$O/mutants/$1 at out rc
+
+	wanted "$name" || return 0
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	cp -r include tests/sim "$dir/"
+	case $file in
+	*.c) at=$dir/sim/$file ;;
+	*) at=$dir/include/weft/core/$file ;;
+	esac
+	sed -i -E "$edit" "$at"
+	if cmp -s "$at" "include/weft/core/$file" || cmp -s "$at" "tests/sim/$file"; then
+		report 1 "$name" "the edit does not apply to $file"
+		return
+	fi
+	if ! out=$($CC -std=gnu11 -O1 -w -D_GNU_SOURCE= -I"$dir/include" "$dir"/sim/*.c \
+		-o "$dir/weft-sim" -lm 2>&1); then
+		report 1 "$name" "does not compile"
+		printf '%s\n' "$out" | sed 's/^/# /' | head -n 10
+		return
+	fi
+	# shellcheck disable=SC2086 # MODE is a list of arguments
+	out=$(timeout 60 "$dir/weft-sim" $mode 2>&1)
+	rc=$?
+	out=$(grep -m1 -E '^# (seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again)' <<<"$out" | cut -c3-160)
+	if [ $rc = 1 ] && grep -qE "$expect" <<<"$out"; then
+		report 0 "$name" "caught, $out"
+	else
+		report 1 "$name" "not caught as $expect within: $mode (exit $rc) $out"
+	fi
+	rm -rf "$dir"
+}
+
+mutant I1-check check.h 's/if \(i == 3\)/if (i == 5)\n\t\t\tw = 0;\n\t\tif (i == 3)/' 'I[0-9]+'
+mutant I1-copy rx_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
+mutant I2-claim rx_track.h 's/if \(rx->claimed\[w\] & bit\)/if (0)/' 'I2 '
+mutant I3-sack rx_track.h 's/(out->bits = .*)rx->placed/\1rx->claimed/' 'I3 '
+mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
+mutant I3-done tx_score.h 's/tx->cons : tx->slot(.*)\.ssn;/tx->cons : tx->slot\1.ssn + 1;/' 'I3 '
+mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(rx->claimed[w] | (weft_psn_bit/' 'I[34] '
+mutant I4-commit rx_track.h 's/return (.*)rx->nlast != 0;/return 0;/' 'I10 .*not finished|I1 |I4 '
+mutant I5-unsent tx_score.h 's/age - 1 >= WEFT_WIN \|\| //' 'I5 '
+mutant I5-cum tx_score.h 's/\(ahead > 0 && \(__u32\)ahead > used\) \|\|/0 ||/' 'I5 '
+mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I5 |I[0-9]+ |exit 139' '--first --seeds 400'
+mutant I6-reply rx_host.c '/check_ack_out/,/check_reply/s/f->len = 0/f->len = 8/' 'I6 '
+mutant I7-publish ring.h 's/^\t__sync_synchronize\(\);//' 'I7' --i7
+mutant I7-fence ring.h 's/^\t__sync_fetch_and_add\(&r->tx_fence, 1\);//' 'I7' --i7
+mutant I7-recheck ring.h 's/return (.*)sq_prod != prod_seen/return 0/' 'I7' --i7
+mutant I8-window tx_score.h 's/psn - tx->una >= WEFT_WIN \|\| //' 'I[0-9]+ '
+mutant I8-slot tx_score.h 's/ \|\| s->state == WEFT_SLOT_OUT\)/)/' 'I(8|10) '
+mutant I10-window tx_score.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '
+mutant I10-lost tx_score.h 's/^\ttx->lost\[weft_psn_word\(psn\)\] \|= weft_psn_bit\(psn\);//' 'I10 '
+mutant I10-dom tx_score.h 's/^\ttx->out\[dom\]--;/\ttx->out[dom] -= dom != 1;/' 'I10 '
+mutant I10-slide tx_score.h 's/^\tweft_tx_slide\(tx\);/\tif (weft_psn_diff(a->msn, tx->done) > 0)\n\t\ttx->done = a->msn;/' 'I[0-9]+ '
+mutant I11-grace app.c 's/else if \(grace_over\(c\)\)/else/' 'I[0-9]+ '
+mutant I12-seg tx_score.h 's/s->seg = tx->seg;/s->seg = tx->seg \& 31;/' 'I12 '
+mutant I12-stale tx_score.h 's/weft_psn_diff\(prod, tx->cons\) <= 0/prod == tx->cons/' 'I12 |I5 |I10 |I1 '
+mutant I13-ttl host.c 's/^\tf->ttl = SIM_TTL;/\tf->ttl = f->ttl ? f->ttl : SIM_TTL;/' 'I13 '
+mutant I13-ce host.c 's/^\tf->ce = 0;//' 'I13 '
+mutant I13-ev path.h 's/p->next = ev \+ 1 >= p->n/p->next = ev + 1 > p->n/' 'I(13|8) '
+mutant I15-timer tx_score.h 's/^\tweft_tx_overdue\(tx, dom, now, rto\);//' 'exchange' --single
+mutant I15-look app.c 's/doorbell\(c, FRAME_LOOK\)/doorbell(c, FRAME_POST)/' 'exchange' --single
+mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return 0;/' 'storm '
+mutant storm-clock tx_score.h 's/^\t\ttx->rack_ts\[dom\] = now;//' 'storm '
+
+echo "1..$n"
+rm -rf "$O/mutants"
+[ $bad = 0 ]

@@ -188,7 +188,12 @@ STEP int copy_edge(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 at, __u32 le
 			return -1;                                            \
 		o += s;                                                       \
 		at += s;                                                      \
-	}
+	}                                                                     \
+	/* the same bounds on both ways, or the verifier goes 2^12 of them */ \
+	o &= 2 * WEFT_CHUNK - 1;                                              \
+	opaque(o);                                                            \
+	at &= 0xfff;                                                          \
+	opaque(at);
 		PIECE(2048) PIECE(1024) PIECE(512) PIECE(256) PIECE(128) PIECE(64)
 		PIECE(32) PIECE(16) PIECE(8) PIECE(4) PIECE(2) PIECE(1)
 #undef PIECE

@@ -63,8 +63,9 @@ int weft_addr_resolve(struct weft_dev *dev, const char *s, bool passive, struct 
 
 	err = weft_addr_parse(s, &hp);
 	if (err || (!passive && (!hp.host[0] || !hp.port)))
-		return weft_err(EINVAL, s ? s : "address",
-				"is not HOST:PORT; use a form such as 10.9.0.2:7000 or [fd09::2]:7000");
+		return weft_err(
+			EINVAL, s ? s : "address",
+			"is not HOST:PORT; use a form such as 10.9.0.2:7000 or [fd09::2]:7000");
 	snprintf(port, sizeof(port), "%u", hp.port);
 	if (passive)
 		hint.ai_flags |= AI_PASSIVE;
@@ -113,9 +114,9 @@ void weft_addr_unmap(struct sockaddr_storage *ss)
 /* Address without its port, for messages. */
 void weft_addr_str(const struct sockaddr_storage *ss, char *buf, size_t len)
 {
-	const void *a = ss->ss_family == AF_INET6 ?
-				(const void *)&((const struct sockaddr_in6 *)ss)->sin6_addr :
-				(const void *)&((const struct sockaddr_in *)ss)->sin_addr;
+	const void *a = ss->ss_family == AF_INET6
+				? (const void *)&((const struct sockaddr_in6 *)ss)->sin6_addr
+				: (const void *)&((const struct sockaddr_in *)ss)->sin_addr;
 
 	if (!inet_ntop(ss->ss_family, a, buf, len))
 		snprintf(buf, len, "?");

@@ -145,9 +145,9 @@ static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
 		got += n;
 		len = weft_cm_parse(buf, got, WEFT_CM_REPLY, m);
 		if (len)
-			return len == -EPROTONOSUPPORT || (len > 0 && (size_t)len != got) ?
-				       -EPROTO :
-				       len < 0 ? len : 0;
+			return len == -EPROTONOSUPPORT || (len > 0 && (size_t)len != got) ? -EPROTO
+			       : len < 0                                                  ? len
+											  : 0;
 	}
 }
 
@@ -161,10 +161,8 @@ static int refused(const char *addr, const char *ifname, uint32_t why)
 	case WEFT_CM_R_ROUTE:
 		return weft_err(EHOSTUNREACH, addr,
 				"the peer's way back to %s is not through its weft device", ifname);
-	case WEFT_CM_R_PAYLOAD:
-		return weft_err(EMSGSIZE, addr, "the peer's MTU is too small");
-	default:
-		return weft_err(EPROTO, addr, "the peer refuses (%u)", why);
+	case WEFT_CM_R_PAYLOAD: return weft_err(EMSGSIZE, addr, "the peer's MTU is too small");
+	default: return weft_err(EPROTO, addr, "the peer refuses (%u)", why);
 	}
 }
 

@@ -30,11 +30,11 @@
  * nothing is wrong); messages of the receiver of the BYE that had wholly
  * arrived. The count acknowledges them: no ACK comes after it.
  */
-#define WEFT_CM_MAGIC 0x57454654u
-#define WEFT_CM_VER 1
-#define WEFT_CM_LEN 56
-#define WEFT_CM_MAX (WEFT_CM_LEN + WEFT_PRIVATE_MAX)
-#define WEFT_CM_READY 0x52
+#define WEFT_CM_MAGIC     0x57454654u
+#define WEFT_CM_VER       1
+#define WEFT_CM_LEN       56
+#define WEFT_CM_MAX       (WEFT_CM_LEN + WEFT_PRIVATE_MAX)
+#define WEFT_CM_READY     0x52
 #define WEFT_CM_BYE_MAGIC 0x57425945u
 #ifndef WEFT_CM_BYE_LEN
 #define WEFT_CM_BYE_LEN 12
@@ -46,10 +46,10 @@ enum weft_cm_type { WEFT_CM_REQUEST = 1, WEFT_CM_REPLY = 2 };
 
 enum weft_cm_refusal {
 	WEFT_CM_OK = 0,
-	WEFT_CM_R_VERSION, /* protocol or packet version */
+	WEFT_CM_R_VERSION,   /* protocol or packet version */
 	WEFT_CM_R_RESOURCES, /* no QP left */
-	WEFT_CM_R_ROUTE, /* the way back leaves through another interface */
-	WEFT_CM_R_PAYLOAD, /* the path carries no useful packet */
+	WEFT_CM_R_ROUTE,     /* the way back leaves through another interface */
+	WEFT_CM_R_PAYLOAD,   /* the path carries no useful packet */
 };
 
 struct weft_cm_msg {

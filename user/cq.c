@@ -294,8 +294,8 @@ static int take(struct weft_qp *qp, struct weft_wc *wc, int n)
 		if ((int32_t)(polled - done) < 0)
 			wc->status = WEFT_WC_SUCCESS;
 		else
-			wc->status = polled == qp->err_at ? (enum weft_wc_status)status :
-							    WEFT_WC_FLUSH_ERR;
+			wc->status = polled == qp->err_at ? (enum weft_wc_status)status
+							  : WEFT_WC_FLUSH_ERR;
 	}
 	__atomic_store_n(&qp->polled, polled, __ATOMIC_RELEASE);
 	return got;

@@ -11,21 +11,21 @@
 #include "ctl.h"
 #include "cm_wire.h"
 
-#define MS 1000000ull
+#define MS           1000000ull
 /*
  * The timer runs only while something is outstanding, and QUIET_MS longer, so
  * that an application which sends now and then does not start it every time. A
  * device whose QPs have all moved at SMOOTH ticks in a row is looked at less.
  */
-#define TICK (2 * MS)
-#define TICK_SMOOTH (8 * MS)
-#define SMOOTH 32
-#define QUIET_MS 20
-#define LOOK_MIN (2 * MS) /* no progress for so long: XDP is asked to look; the minimum RTO */
-#define LOOK_MAX (10 * MS)
-#define GAP_MAX (50 * MS) /* longer between two ticks: we were stopped, not the peer */
-#define SETTLE (5 * MS) /* for ACKs on their way when something has gone wrong */
-#define BYE_WAIT (100 * MS) /* the peer said "closed"; its BYE says how far it got */
+#define TICK         (2 * MS)
+#define TICK_SMOOTH  (8 * MS)
+#define SMOOTH       32
+#define QUIET_MS     20
+#define LOOK_MIN     (2 * MS) /* no progress for so long: XDP is asked to look; the minimum RTO */
+#define LOOK_MAX     (10 * MS)
+#define GAP_MAX      (50 * MS)  /* longer between two ticks: we were stopped, not the peer */
+#define SETTLE       (5 * MS)   /* for ACKs on their way when something has gone wrong */
+#define BYE_WAIT     (100 * MS) /* the peer said "closed"; its BYE says how far it got */
 #define DB_FRAME_MIN 60
 
 enum tag { TAG_KICK, TAG_TIMER, TAG_NETLINK, TAG_QP };
@@ -120,8 +120,8 @@ static void check_ring(struct weft_ctl *c, struct weft_qp *qp)
 		return;
 	if (__atomic_load_n(&r->tx_err, __ATOMIC_ACQUIRE)) {
 		/* what it really is will be read again from the ring */
-		why = r->tx_err == WEFT_TX_ERR_NAK ? weft_nak_status(r->tx_err_info) :
-						     WEFT_WC_GENERAL_ERR;
+		why = r->tx_err == WEFT_TX_ERR_NAK ? weft_nak_status(r->tx_err_info)
+						   : WEFT_WC_GENERAL_ERR;
 		if (why == WEFT_WC_REM_CLOSED_ERR)
 			weft_ctl_doom(c, qp, why, qp->cm_over ? 0 : BYE_WAIT);
 		else
@@ -139,8 +139,7 @@ static bool due(const struct weft_qp *qp, uint64_t now)
 		return false;
 	/* all that could still be acknowledged has been */
 	return qp->doom_ns <= now || !outstanding(qp) ||
-	       (r->tx_err && qp->doom_why != WEFT_WC_REM_CLOSED_ERR &&
-		r->sq_done == r->tx_err_ssn);
+	       (r->tx_err && qp->doom_why != WEFT_WC_REM_CLOSED_ERR && r->sq_done == r->tx_err_ssn);
 }
 
 /* One grace period for all. */
@@ -181,9 +180,9 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 	} else if (idle >= LOOK_MIN && now >= qp->look_ns) {
 		weft_doorbell(c->dev, qp->num, WEFT_DB_LOOK, DB_FRAME_MIN);
 		again = idle / 10;
-		qp->look_ns = now + (again < LOOK_MIN ? LOOK_MIN - MS / 2 :
-				     again > LOOK_MAX ? LOOK_MAX :
-							again);
+		qp->look_ns = now + (again < LOOK_MIN   ? LOOK_MIN - MS / 2
+				     : again > LOOK_MAX ? LOOK_MAX
+							: again);
 	}
 	return true;
 }
@@ -242,7 +241,7 @@ static void hear_peer(struct weft_ctl *c, struct weft_qp *qp)
 	check_ring(c, qp);
 	/* after a BYE there is nothing to wait for but the NAK that it stands for */
 	weft_ctl_doom(c, qp, weft_nak_status(code),
-	     qp->bye_ok && weft_nak_status(code) == WEFT_WC_REM_CLOSED_ERR ? 0 : SETTLE);
+		      qp->bye_ok && weft_nak_status(code) == WEFT_WC_REM_CLOSED_ERR ? 0 : SETTLE);
 }
 
 /* ---- the thread ---- */
@@ -263,9 +262,7 @@ static void handle(struct weft_ctl *c, uint64_t tag, uint64_t now)
 		if (read(c->timer_fd, &count, sizeof(count)) == sizeof(count))
 			tick(c, now);
 		break;
-	case TAG_NETLINK:
-		weft_ctl_link_read(c);
-		break;
+	case TAG_NETLINK: weft_ctl_link_read(c); break;
 	case TAG_QP:
 		/* by number: it may have been closed since */
 		for (unsigned i = 0; i < c->n; i++)

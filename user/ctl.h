@@ -8,12 +8,13 @@
 struct weft_ctl {
 	struct weft_dev *dev;
 	pthread_t thread;
-	pthread_mutex_t lock; /* qp[]; held while the thread works on them; never inside dev->lock's */
+	pthread_mutex_t
+		lock; /* qp[]; held while the thread works on them; never inside dev->lock's */
 	int ep_fd, kick_fd, timer_fd;
-	int nl_fd; /* ctl_link.c */
+	int nl_fd;       /* ctl_link.c */
 	uint32_t active; /* the timer runs, or is about to (atomic) */
 	bool stop;
-	uint64_t period; /* of the timer, 0: off */
+	uint64_t period;           /* of the timer, 0: off */
 	uint64_t last_ns, busy_ns; /* last tick; when something was last outstanding */
 	unsigned smooth;
 	unsigned n;

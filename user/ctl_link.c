@@ -53,7 +53,7 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	dev->down_ns = up ? 0 : weft_now_ns();
 	weft_logf(WEFT_LOG_INFO, "%s: the link is %s", dev->ifname, up ? "up" : "down");
 mac:
-	mnl_attr_for_each (at, nlh, sizeof(*ifi))
+	mnl_attr_for_each(at, nlh, sizeof(*ifi))
 		if (mnl_attr_get_type(at) == IFLA_ADDRESS && mnl_attr_get_payload_len(at) == 6)
 			for (unsigned i = 0; i < c->n; i++)
 				set_mac(c, c->qp[i], 6, mnl_attr_get_payload(at));
@@ -69,7 +69,7 @@ static void on_neigh(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	if (nlh->nlmsg_type != RTM_NEWNEIGH || ndm->ndm_ifindex != c->dev->ifindex ||
 	    !(ndm->ndm_state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)))
 		return;
-	mnl_attr_for_each (at, nlh, sizeof(*ndm)) {
+	mnl_attr_for_each(at, nlh, sizeof(*ndm)) {
 		if (mnl_attr_get_type(at) == NDA_DST && mnl_attr_get_payload_len(at) == len)
 			dst = mnl_attr_get_payload(at);
 		if (mnl_attr_get_type(at) == NDA_LLADDR && mnl_attr_get_payload_len(at) == 6)
@@ -116,12 +116,8 @@ void weft_ctl_link_read(struct weft_ctl *c)
 				device_dead(c);
 			break;
 		case RTM_NEWLINK:
-		case RTM_DELLINK:
-			on_link(c, nlh);
-			break;
-		case RTM_NEWNEIGH:
-			on_neigh(c, nlh);
-			break;
+		case RTM_DELLINK: on_link(c, nlh); break;
+		case RTM_NEWNEIGH: on_neigh(c, nlh); break;
 		}
 	}
 }

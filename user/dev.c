@@ -159,10 +159,10 @@ static int join(struct weft_dev *dev, const struct weft_open_opts *opts)
 	if (weft_link_get(dev->ifname, 0, &link))
 		return weft_err(ENODEV, dev->ifname, "no such interface; see 'ip link'");
 	dev->ifindex = link.ifindex;
-	/* Before anything is made: wherever we are killed, the reaper cleans up. */
-	if (access(dev->pin_dir, F_OK))
-		go = start_reaper(dev);
 	for (i = 0; i < TRIES && err == -EAGAIN; i++) {
+		/* Before anything is made: wherever we are killed, the reaper cleans up. */
+		if (go < 0 && access(dev->pin_dir, F_OK))
+			go = start_reaper(dev);
 		door = weft_pins_enter(dev, OPEN_LOCK_MS);
 		if (door < 0) {
 			err = door;

@@ -10,13 +10,13 @@
 
 #include "cm.h"
 
-#define BACKLOG 128
-#define PENDING 16 /* connections that have not said all of their REQUEST */
+#define BACKLOG    128
+#define PENDING    16   /* connections that have not said all of their REQUEST */
 #define REQUEST_MS 2000 /* what one has for it */
-#define READY_MS 1000
+#define READY_MS   1000
 
 struct pending {
-	int fd; /* -1: free */
+	int fd;         /* -1: free */
 	uint64_t until; /* ns */
 	size_t got;
 	uint8_t buf[WEFT_CM_MAX];
@@ -46,8 +46,8 @@ static int listen_on(struct weft_dev *dev, const struct addrinfo *a, bool any)
 	if (a->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &zero : &one, sizeof(one));
 	/* "all addresses" means those that are reached through the interface */
-	if ((any && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, dev->ifname,
-			       strlen(dev->ifname) + 1)) ||
+	if ((any &&
+	     setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, dev->ifname, strlen(dev->ifname) + 1)) ||
 	    bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, BACKLOG)) {
 		err = -errno;
 		close(fd);

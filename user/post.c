@@ -2,7 +2,7 @@
 /* Posting WRITEs: into the shared ring, and the doorbell when no token is at work. */
 #include "internal.h"
 
-#define INPLACE_MAX 1024 /* bytes that travel in the doorbell's own frame */
+#define INPLACE_MAX  1024 /* bytes that travel in the doorbell's own frame */
 #define DB_FRAME_MIN 60
 
 static bool local_ok(const struct weft_qp *qp, const struct weft_write *w)

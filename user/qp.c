@@ -248,13 +248,10 @@ enum weft_wc_status weft_nak_status(uint32_t code)
 	case WEFT_NAK_KEY:
 	case WEFT_NAK_BOUNDS:
 	case WEFT_NAK_RIGHTS:
-	case WEFT_NAK_PD:
-		return WEFT_WC_REM_ACCESS_ERR;
+	case WEFT_NAK_PD: return WEFT_WC_REM_ACCESS_ERR;
 	case WEFT_NAK_CLOSED:
-	case WEFT_NAK_MEMORY:
-		return WEFT_WC_REM_CLOSED_ERR;
-	default:
-		return WEFT_WC_GENERAL_ERR;
+	case WEFT_NAK_MEMORY: return WEFT_WC_REM_CLOSED_ERR;
+	default: return WEFT_WC_GENERAL_ERR;
 	}
 }
 
@@ -262,14 +259,10 @@ enum weft_wc_status weft_nak_status(uint32_t code)
 static enum weft_wc_status ring_status(const struct weft_ring *r)
 {
 	switch (__atomic_load_n(&r->tx_err, __ATOMIC_ACQUIRE)) {
-	case WEFT_TX_OK:
-		return WEFT_WC_SUCCESS;
-	case WEFT_TX_ERR_NAK:
-		return weft_nak_status(r->tx_err_info);
-	case WEFT_TX_ERR_LOCAL:
-		return WEFT_WC_LOC_PROT_ERR;
-	default:
-		return WEFT_WC_GENERAL_ERR;
+	case WEFT_TX_OK: return WEFT_WC_SUCCESS;
+	case WEFT_TX_ERR_NAK: return weft_nak_status(r->tx_err_info);
+	case WEFT_TX_ERR_LOCAL: return WEFT_WC_LOC_PROT_ERR;
+	default: return WEFT_WC_GENERAL_ERR;
 	}
 }
 

@@ -13,12 +13,12 @@
 
 #define NEIGH_WAIT_MS 1000
 #define NEIGH_STEP_MS 10
-#define NUD_USABLE (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)
+#define NUD_USABLE    (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)
 
 struct route_answer {
 	uint32_t oif;
 	bool local; /* the peer is this host */
-	bool via; /* through a gateway */
+	bool via;   /* through a gateway */
 	uint8_t gateway[16];
 };
 
@@ -46,13 +46,11 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	if (nlh->nlmsg_type != RTM_NEWROUTE)
 		return MNL_CB_OK;
 	a->local = rtm->rtm_type == RTN_LOCAL;
-	mnl_attr_for_each (at, nlh, sizeof(*rtm)) {
+	mnl_attr_for_each(at, nlh, sizeof(*rtm)) {
 		size_t n = mnl_attr_get_payload_len(at);
 
 		switch (mnl_attr_get_type(at)) {
-		case RTA_OIF:
-			a->oif = mnl_attr_get_u32(at);
-			break;
+		case RTA_OIF: a->oif = mnl_attr_get_u32(at); break;
 		case RTA_GATEWAY:
 			if (n <= sizeof(a->gateway))
 				memcpy(a->gateway, mnl_attr_get_payload(at), n);
@@ -75,7 +73,7 @@ static int on_neigh(const struct nlmsghdr *nlh, void *arg)
 
 	if (nlh->nlmsg_type != RTM_NEWNEIGH)
 		return MNL_CB_OK;
-	mnl_attr_for_each (at, nlh, sizeof(*ndm)) {
+	mnl_attr_for_each(at, nlh, sizeof(*ndm)) {
 		if (mnl_attr_get_type(at) == NDA_LLADDR && mnl_attr_get_payload_len(at) == 6) {
 			memcpy(a->mac, mnl_attr_get_payload(at), 6);
 			a->usable = ndm->ndm_state & NUD_USABLE;
@@ -214,8 +212,9 @@ int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,
 		oif[0] = 0;
 	weft_ns_leave(saved);
 	if (err == -ENETUNREACH || err == -EHOSTUNREACH || err == -EACCES || err == -EINVAL) {
-		err = weft_err(EHOSTUNREACH, name, "there is no route to it from %s: %s; see ip route",
-			       dev->ifname, strerror(-err));
+		err = weft_err(EHOSTUNREACH, name,
+			       "there is no route to it from %s: %s; see ip route", dev->ifname,
+			       strerror(-err));
 		goto out;
 	}
 	if (err) {
@@ -237,8 +236,9 @@ int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,
 		goto out;
 	err = resolve(nl, dev, peer->ss_family, nexthop, mac);
 	if (err)
-		err = weft_err(EHOSTUNREACH, name, "its next hop does not answer on %s: %s; see ip neigh",
-			       dev->ifname, strerror(-err));
+		err = weft_err(EHOSTUNREACH, name,
+			       "its next hop does not answer on %s: %s; see ip neigh", dev->ifname,
+			       strerror(-err));
 out:
 	if (nl)
 		mnl_socket_close(nl);

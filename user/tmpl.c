@@ -9,8 +9,8 @@
 
 #include "internal.h"
 
-#define TTL 64
-#define ECT0 2 /* RFC 3168 */
+#define TTL   64
+#define ECT0  2 /* RFC 3168 */
 #define IP_DF 0x4000
 
 static uint8_t *put_v4(struct weft_qpctl *ctl, uint8_t *p, const struct sockaddr_storage *local,

@@ -124,8 +124,8 @@ enum weft_wc_status {
 	WEFT_WC_REM_CLOSED_ERR, /* the peer closed, or its process died */
 	WEFT_WC_RETRY_EXC_ERR, /* no answer within the time-out: path or peer gone */
 	WEFT_WC_DEV_ERR, /* the local interface went down, moved or vanished */
-	WEFT_WC_FLUSH_ERR, /* behind an earlier error */
-	WEFT_WC_GENERAL_ERR,
+	WEFT_WC_FLUSH_ERR, /* not acknowledged when another error stopped the QP */
+	WEFT_WC_GENERAL_ERR, /* also: we refused a WRITE of the peer, which ends the QP on both sides */
 };
 const char *weft_wc_str(enum weft_wc_status status);
 
@@ -160,8 +160,9 @@ void weft_cq_disarm(struct weft_cq *cq);
 /*
  * The same in one call: returns at once when there is a completion (WEFT_ARM_TX)
  * or a QP whose weft_qp_arrived() differs from what it was when this was last
- * called (WEFT_ARM_RX), else sleeps up to timeout_ms (-1: for ever). Returns 1,
- * 0 on time-out, -errno.
+ * called (WEFT_ARM_RX), else sleeps up to timeout_ms (-1: for ever). A QP that
+ * has failed ends the wait once, whatever is waited for. Returns 1, 0 on
+ * time-out, -errno (-EINTR: a signal).
  */
 int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
 

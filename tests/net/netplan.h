@@ -61,7 +61,7 @@ static inline long np_canary_check(const uint8_t *p, size_t len, uint64_t seed)
 
 struct np_msg {
 	uint64_t roff; /* in the destination */
-	uint64_t off; /* in the source */
+	uint64_t off;  /* in the source */
 	uint32_t len;
 };
 
@@ -128,7 +128,8 @@ static inline int np_by_place(const void *a, const void *b)
 {
 	const struct np_msg *x = a, *y = b;
 
-	return x->roff != y->roff ? (x->roff < y->roff ? -1 : 1) : (x->len > y->len) - (x->len < y->len);
+	return x->roff != y->roff ? (x->roff < y->roff ? -1 : 1)
+				  : (x->len > y->len) - (x->len < y->len);
 }
 
 static inline bool np_zero(const uint8_t *p, size_t len)
@@ -163,9 +164,9 @@ static inline int64_t np_plan_check(struct np_plan *p, const uint8_t *dst, uint6
 #define NP_MAGIC 0x6e657477726974ull
 
 enum np_kind {
-	NP_PLAN, /* rounds of plans, each compared and answered */
-	NP_MESH, /* source and destination offset are the same; compared at the end */
-	NP_BAD, /* only the first 4096 bytes may be written */
+	NP_PLAN,  /* rounds of plans, each compared and answered */
+	NP_MESH,  /* source and destination offset are the same; compared at the end */
+	NP_BAD,   /* only the first 4096 bytes may be written */
 	NP_CLOSE, /* the server closes after the first message */
 	NP_DEREG, /* the server deregisters after the first message */
 };

@@ -55,6 +55,18 @@ void params_draw(struct params *p)
 	p->outage = !below(6);
 	p->mono = !below(5);
 	p->lonely = !below(4);
+	/* one message without an end in sight, and a window that losses can fill */
+	if (!below(16)) {
+		p->qps = 1;
+		p->mono = 1;
+		p->cwnd = between(256, WEFT_CWND_MAX);
+		p->budget = between(192, 256);
+		p->hard = p->budget + 32;
+		p->cpus[0] = p->cpus[1] = between(2, 4);
+		p->delay = spread(20000, 200000);
+		p->reorder_by = 2 * p->delay;
+		p->loss = PERMILLE(50) + below(PERMILLE(150));
+	}
 }
 
 /* Nothing goes wrong by itself: for the systematic loss of one frame. */

@@ -184,7 +184,7 @@ enum event_kind { EVENT_CPU, EVENT_ARRIVE, EVENT_APP, EVENT_TIMER, EVENT_CHANGE,
 struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
-	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent;
+	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full;
 };
 
 struct world {

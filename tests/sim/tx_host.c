@@ -45,6 +45,7 @@ static void claim(struct host *h, struct work *w)
 		account(h, 0, 0, w->dom, 1);
 		check_claim(c, &w->seg, w->wnd);
 	}
+	W.st.full += w->claim == WEFT_CLAIM_WINDOW;
 	check_tx(c);
 }
 

@@ -53,10 +53,10 @@ static void parse__good(void **state)
 static void parse__bad(void **state)
 {
 	static const char *const t[] = {
-		"",	     "host",	  "host:",	"host:65536", "host:-1",   "host:+1",
-		"host:7x",   "host: 7",	  "fd09::2:70", "fd09::2",    "[fd09::2]", "[fd09::2]70",
-		"[fd09::2:", "[]:70",	  "[host]:70",	"a b:70",     "h:000080",  "h:1:2",
-		"[::1]:",    "[::1]:7:7", "[::1]x:7",	":",
+		"",          "host",      "host:",      "host:65536", "host:-1",   "host:+1",
+		"host:7x",   "host: 7",   "fd09::2:70", "fd09::2",    "[fd09::2]", "[fd09::2]70",
+		"[fd09::2:", "[]:70",     "[host]:70",  "a b:70",     "h:000080",  "h:1:2",
+		"[::1]:",    "[::1]:7:7", "[::1]x:7",   ":",
 	};
 	char longest[400];
 	struct weft_hostport hp;

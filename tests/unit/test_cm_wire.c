@@ -24,11 +24,11 @@ static const struct weft_cm_msg sample = {
 static void format__layout(void **state)
 {
 	static const uint8_t want[] = {
-		'W',  'E',  'F',  'T',	0,    1,    0,	  1,	0,    1,    0,	  5,	0,    5,
-		0,    3,    0xff, 0xff, 0xff, 0xf0, 0,	  0,	0x0d, 0,    0,	  0,	0,    1,
-		0x12, 0xb9, 0,	  0,	1,    2,    3,	  4,	5,    6,    7,	  8,	0x11, 0x12,
-		0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,	  0,	0,    0,    0,	  0,	0,    0,
-		'h',  'e',  'l',  'l',	'o',
+		'W', 'E',  'F',  'T',  0,    1,    0,    1,    0,    1,    0, 5, 0,
+		5,   0,    3,    0xff, 0xff, 0xff, 0xf0, 0,    0,    0x0d, 0, 0, 0,
+		0,   1,    0x12, 0xb9, 0,    0,    1,    2,    3,    4,    5, 6, 7,
+		8,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,    0, 0, 0,
+		0,   0,    0,    0,    'h',  'e',  'l',  'l',  'o',
 	};
 	uint8_t buf[WEFT_CM_MAX];
 
@@ -95,7 +95,7 @@ static void parse__strangers(void **state)
 	assert_int_equal(after(7, 9), -EPROTONOSUPPORT);
 	assert_int_equal(after(9, WEFT_CM_REPLY), -EPROTO);
 	assert_int_equal(after(10, 1), -EPROTO); /* 261 bytes of private data */
-	assert_int_equal(after(11, 6), 0); /* one more than is there */
+	assert_int_equal(after(11, 6), 0);       /* one more than is there */
 	assert_int_equal(after(23, 1), -EPROTO); /* payload 3329 */
 	assert_int_equal(after(21, 2), -EPROTO); /* 134400 */
 	assert_int_equal(after(22, 0), -EPROTO); /* 0 */

@@ -14,9 +14,9 @@ static struct sockaddr_storage address(int family, const char *s)
 	struct sockaddr_storage ss = { .ss_family = family };
 
 	assert_int_equal(inet_pton(family, s,
-				   family == AF_INET6 ?
-					   (void *)&((struct sockaddr_in6 *)&ss)->sin6_addr :
-					   (void *)&((struct sockaddr_in *)&ss)->sin_addr),
+				   family == AF_INET6
+					   ? (void *)&((struct sockaddr_in6 *)&ss)->sin6_addr
+					   : (void *)&((struct sockaddr_in *)&ss)->sin_addr),
 			 1);
 	return ss;
 }
@@ -24,9 +24,10 @@ static struct sockaddr_storage address(int family, const char *s)
 static void build__v4(void **state)
 {
 	static const uint8_t want[64] = {
-		2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00, /* Ethernet */
-		0x45, 0x02, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, /* IPv4 */
-		0, 0, 0x12, 0xb9, 0, 0, 0, 0, /* UDP */
+		2,    0,    0,    0,    0, 2, 2,    0, 0,  0,  0, 1, 0x08, 0x00, /* Ethernet */
+		0x45, 0x02, 0,    0,    0, 0, 0x40, 0, 64, 17, 0, 0, 10,   9,
+		0,    1,    10,   9,    0, 2,          /* IPv4 */
+		0,    0,    0x12, 0xb9, 0, 0, 0,    0, /* UDP */
 	};
 	struct sockaddr_storage local = address(AF_INET, "10.9.0.1"),
 				peer = address(AF_INET, "10.9.0.2");
@@ -61,11 +62,13 @@ static void build__v4(void **state)
 static void build__v6(void **state)
 {
 	static const uint8_t want[64] = {
-		2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, /* Ethernet */
-		0x60, 0x20, 0, 0, 0, 0, 17, 64, /* IPv6: ECT(0) */
-		0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, /* source */
-		0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, /* destination */
-		0, 0, 0x12, 0xb9, 0, 0, 0, 0, /* UDP */
+		2,    0,    0,    0,    0, 2, 2,  0,  0, 0, 0, 1, 0x86, 0xdd, /* Ethernet */
+		0x60, 0x20, 0,    0,    0, 0, 17, 64,                         /* IPv6: ECT(0) */
+		0xfd, 9,    0,    0,    0, 0, 0,  0,  0, 0, 0, 0, 0,    0,
+		0,    1, /* source */
+		0xfd, 9,    0,    0,    0, 0, 0,  0,  0, 0, 0, 0, 0,    0,
+		0,    2,                             /* destination */
+		0,    0,    0x12, 0xb9, 0, 0, 0,  0, /* UDP */
 	};
 	struct sockaddr_storage local = address(AF_INET6, "fd09::1"),
 				peer = address(AF_INET6, "fd09::2");

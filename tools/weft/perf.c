@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* weft perf: which side, test data, latency histogram, clock and signals. */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,7 @@ static const char help[] =
 	"\n"
 	"Measure one-sided WRITEs. 'weft perf write --help' lists the options.\n";
 
-volatile sig_atomic_t perf_stop;
+atomic_int perf_stop;
 
 static void on_signal(int sig)
 {

@@ -3,7 +3,7 @@
 #ifndef WEFT_TOOL_PERF_H
 #define WEFT_TOOL_PERF_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -67,7 +67,7 @@ struct perf_msg {
 _Static_assert(sizeof(struct perf_hello) <= WEFT_PRIVATE_MAX, "private data");
 _Static_assert(sizeof(struct perf_msg) <= PERF_OUT, "control memory");
 
-extern volatile sig_atomic_t perf_stop; /* SIGINT, SIGTERM */
+extern atomic_int perf_stop; /* SIGINT, SIGTERM */
 void perf_signals(void);
 uint64_t perf_now(void); /* ns */
 

@@ -56,7 +56,7 @@ static void new_session(struct server *srv, struct weft_qp *qp, const struct per
 
 static bool join_session(struct server *srv, struct weft_qp *qp, const struct perf_hello *h)
 {
-	struct session *s;
+	struct session *s = NULL;
 	bool ok = false;
 
 	pthread_mutex_lock(&srv->lock);

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Loads the datapath without attaching it, sets up its maps, and runs programs on frames. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/if_ether.h>
+#include <linux/if_xdp.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "fixture.h"
+#include "internal.h"
+#include "weft.skel.h"
+
+#ifndef SOL_XDP
+#define SOL_XDP 283
+#endif
+#define LOOPBACK 1 /* what devmaps lead to: a test run does not follow a redirect */
+
+struct fx fx;
+
+static struct {
+	struct bpf_object *obj;
+	int prog[FX_PROGS];
+	int qptx, qprx, stats, xsks, pools, events;
+	int pool_t, pool_s, rings, ringbuf, xsk;
+	struct weft_ring *ring; /* [WEFT_PROC_QPS] */
+	struct ring_buffer *rb;
+	struct weft_stats *percpu;
+	int cpus;
+} s = { .xsk = -1 };
+
+static const char *const prog_names[] = { "weft_nic", "weft_db", "weft_fill", "weft_cpu",
+					  "weft_sink" };
+
+/* ---- loading, once ---- */
+
+/* WEFT_BPF_OBJ: another object than the one built in (mutate.sh). */
+static struct bpf_object *open_object(void)
+{
+	const char *path = getenv("WEFT_BPF_OBJ");
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "weft_bpf");
+	const void *elf;
+	size_t size;
+
+	if (path)
+		return bpf_object__open_file(path, &opts);
+	elf = weft_bpf__elf_bytes(&size);
+	return bpf_object__open_mem(elf, size, &opts);
+}
+
+static int map_fd(const char *name)
+{
+	return bpf_object__find_map_fd_by_name(s.obj, name);
+}
+
+static void *map_pages(int fd, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int inner_array(uint32_t value, uint32_t n)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "fixture", 4, value, n, &opts);
+}
+
+static int put(int map, uint32_t key, const void *val)
+{
+	return bpf_map_update_elem(map, &key, val, BPF_ANY) ? -errno : 0;
+}
+
+/* Without programs of their own: a redirect succeeds, and nobody follows it. */
+static int fill_ways_out(void)
+{
+	struct bpf_devmap_val dev = { .ifindex = LOOPBACK };
+	struct bpf_cpumap_val cpu = { .qsize = 64 };
+	struct bpf_map *map;
+	int err = 0;
+
+	bpf_object__for_each_map(map, s.obj) {
+		if (bpf_map__type(map) != BPF_MAP_TYPE_DEVMAP)
+			continue;
+		for (uint32_t i = 0; !err && i < bpf_map__max_entries(map); i++)
+			err = put(bpf_map__fd(map), i, &dev);
+	}
+	return err ? err : put(map_fd("cpus"), 0, &cpu);
+}
+
+static int load_object(void)
+{
+	struct bpf_program *p;
+	int err;
+
+	s.obj = open_object();
+	if (!s.obj)
+		return -errno;
+	/* bpf_prog_test_run() refuses devmap and cpumap programs; their code does not differ */
+	bpf_object__for_each_program(p, s.obj)
+		bpf_program__set_expected_attach_type(p, BPF_XDP);
+	err = bpf_object__load(s.obj);
+	if (err)
+		return err;
+	for (int i = 0; i < FX_PROGS; i++) {
+		p = bpf_object__find_program_by_name(s.obj, prog_names[i]);
+		if (!p)
+			return -ENOENT;
+		s.prog[i] = bpf_program__fd(p);
+	}
+	return 0;
+}
+
+static int map_everything(void)
+{
+	fx.cfg = map_pages(map_fd("devcfg"), sizeof(*fx.cfg));
+	fx.run = map_pages(map_fd("devrun"), sizeof(*fx.run));
+	fx.mr = map_pages(map_fd("mrs"), sizeof(*fx.mr) * WEFT_MRS);
+	fx.ctl = map_pages(map_fd("qpctl"), sizeof(*fx.ctl) * WEFT_QPS);
+	s.pool_t = inner_array(WEFT_CHUNK, FX_CHUNKS);
+	s.pool_s = inner_array(WEFT_CHUNK, FX_CHUNKS);
+	s.rings = inner_array(sizeof(struct weft_ring), WEFT_PROC_QPS);
+	s.ringbuf = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "fixture", 0, 0, 4096, NULL);
+	if (s.pool_t < 0 || s.pool_s < 0 || s.rings < 0 || s.ringbuf < 0)
+		return -errno;
+	fx.target = map_pages(s.pool_t, FX_POOL);
+	fx.source = map_pages(s.pool_s, FX_POOL);
+	s.ring = map_pages(s.rings, sizeof(*s.ring) * WEFT_PROC_QPS);
+	fx.want = malloc(FX_POOL);
+	s.percpu = calloc(s.cpus, sizeof(*s.percpu));
+	if (!fx.cfg || !fx.run || !fx.mr || !fx.ctl || !fx.target || !fx.source || !s.ring ||
+	    !fx.want || !s.percpu)
+		return -ENOMEM;
+	return put(map_fd("rings"), FX_OWNER, &s.rings);
+}
+
+int fx_load(void)
+{
+	int err;
+
+	s.cpus = libbpf_num_possible_cpus();
+	err = load_object();
+	if (err)
+		return err;
+	s.qptx = map_fd("qptx");
+	s.qprx = map_fd("qprx");
+	s.stats = map_fd("stats");
+	s.xsks = map_fd("xsks");
+	s.pools = map_fd("pools");
+	s.events = map_fd("events");
+	err = map_everything();
+	return err ? err : fill_ways_out();
+}
+
+void fx_unload(void)
+{
+	ring_buffer__free(s.rb);
+	bpf_object__close(s.obj);
+	free(fx.want);
+	free(s.percpu);
+}
+
+int fx_verifier(void (*line)(const char *name, uint32_t insns))
+{
+	for (int i = 0; i < FX_PROGS; i++) {
+		struct bpf_prog_info info = {};
+		uint32_t len = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(s.prog[i], &info, &len))
+			return -errno;
+		line(prog_names[i], info.verified_insns);
+	}
+	return 0;
+}
+
+/* ---- before every test ---- */
+
+static int take_event(void *ctx, void *data, size_t size)
+{
+	struct weft_event *last = ctx;
+
+	assert_int_equal(size, sizeof(*last));
+	memcpy(last, data, sizeof(*last));
+	return 0;
+}
+
+static struct weft_event last_event;
+
+int fx_events(uint32_t *qpn, uint32_t *kind)
+{
+	int n = ring_buffer__consume(s.rb);
+
+	if (qpn)
+		*qpn = last_event.qpn;
+	if (kind)
+		*kind = last_event.kind;
+	return n;
+}
+
+static int open_xsk(void)
+{
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), n = 64;
+
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_XDP, XDP_RX_RING, &n, sizeof(n)) || put(s.xsks, FX_OWNER, &fd)) {
+		n = -errno;
+		close(fd);
+		return n;
+	}
+	return fd;
+}
+
+void fx_kill_owner(void)
+{
+	close(s.xsk);
+	s.xsk = -1;
+}
+
+void fx_pool_remove(uint32_t pool)
+{
+	assert_int_equal(bpf_map_delete_elem(s.pools, &pool), 0);
+}
+
+void fx_cq_remove(void)
+{
+	uint32_t cq = FX_CQ;
+
+	assert_int_equal(bpf_map_delete_elem(s.events, &cq), 0);
+}
+
+static struct sockaddr_storage address(bool v6, int host)
+{
+	struct sockaddr_storage ss = { .ss_family = v6 ? AF_INET6 : AF_INET };
+	char text[16];
+
+	if (v6) {
+		snprintf(text, sizeof(text), "fd09::%d", host);
+		inet_pton(AF_INET6, text, &((struct sockaddr_in6 *)&ss)->sin6_addr);
+	} else {
+		((struct sockaddr_in *)&ss)->sin_addr.s_addr = htonl(0x0a090000 + host);
+	}
+	return ss;
+}
+
+void fx_tx_get(const struct fx_qp *q, struct weft_tx *tx)
+{
+	static struct weft_qptx v;
+
+	assert_int_equal(bpf_map_lookup_elem(s.qptx, &q->slot, &v), 0);
+	*tx = v.tx;
+}
+
+void fx_tx_set(const struct fx_qp *q, const struct weft_tx *tx)
+{
+	static struct weft_qptx v;
+
+	v.tx = *tx;
+	assert_int_equal(put(s.qptx, q->slot, &v), 0);
+}
+
+void fx_rx_get(const struct fx_qp *q, struct weft_rx *rx)
+{
+	struct weft_qprx v;
+
+	assert_int_equal(bpf_map_lookup_elem(s.qprx, &q->slot, &v), 0);
+	*rx = v.rx;
+}
+
+void fx_rx_set(const struct fx_qp *q, const struct weft_rx *rx)
+{
+	struct weft_qprx v = { .rx = *rx };
+
+	assert_int_equal(put(s.qprx, q->slot, &v), 0);
+}
+
+void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload)
+{
+	static struct weft_tx tx;
+	struct weft_rx rx;
+
+	weft_tx_init(&tx, psn0, payload, q->ctl->nev);
+	fx_tx_set(q, &tx);
+	weft_rx_init(&rx, psn0);
+	fx_rx_set(q, &rx);
+	memset(q->ring, 0, sizeof(*q->ring));
+	q->ctl->payload = payload;
+}
+
+/* Every pair has a key and a secret of its own. */
+static void set_up_qp(int i)
+{
+	struct sockaddr_storage local, peer;
+	uint8_t smac[6] = { 2, 0, 0, 9, i / 2, 1 + i % 2 }, dmac[6] = { 2, 0, 0, 9, i / 2, 2 - i % 2 };
+	struct fx_qp *q = &fx.qp[i];
+	struct weft_qpctl *c;
+
+	q->slot = 3 + i;
+	q->ctl = c = &fx.ctl[q->slot];
+	q->ring = &s.ring[q->slot];
+	q->peer = &fx.qp[i ^ 1];
+	q->v6 = i >= A6;
+	memset(c, 0, sizeof(*c));
+	c->qpn = WEFT_QPN(q->slot, 11 + i);
+	c->dqpn = WEFT_QPN(3 + (i ^ 1), 11 + (i ^ 1));
+	c->owner = FX_OWNER;
+	c->ring = q->slot;
+	c->pd = FX_PD;
+	c->cq = FX_CQ;
+	c->conn = 0x1122334455667788ull * (i / 2 + 1);
+	c->nev = WEFT_EVS_DEFAULT;
+	c->doms = 1;
+	weft_check_expand(0x5eed + i / 2, c->hkey);
+	local = address(q->v6, 1 + i % 2);
+	peer = address(q->v6, 2 - i % 2);
+	if (q->v6)
+		c->flags = WEFT_QPF_CSUM;
+	weft_tmpl_build(c, smac, dmac, &local, &peer, fx.cfg->port);
+	fx_qp_init(q, FX_PSN, FX_FULL);
+	c->state = WEFT_QP_RTS;
+}
+
+static void set_up_mr(uint32_t key, uint32_t pool, uint64_t off, uint64_t len, uint32_t rights)
+{
+	fx.mr[WEFT_KEY_IDX(key)] = (struct weft_mr_ent){
+		.key = key,
+		.pool = pool,
+		.off = off,
+		.len = len,
+		.pd = FX_PD,
+		.rights = rights,
+		.owner = FX_OWNER + 1,
+	};
+}
+
+static uint8_t source_byte(size_t i)
+{
+	return (i * 2654435761u) >> 21;
+}
+
+int fx_reset(void **state)
+{
+	uint32_t cq = FX_CQ;
+
+	(void)state;
+	memset(fx.ctl, 0, sizeof(*fx.ctl) * WEFT_QPS);
+	memset(fx.mr, 0, sizeof(*fx.mr) * WEFT_MRS);
+	memset(fx.run, 0, sizeof(*fx.run));
+	*fx.cfg = (struct weft_devcfg){
+		.abi = WEFT_ABI,
+		.ifindex = LOOPBACK,
+		.payload = FX_FULL,
+		.mtu = 3498,
+		.port = WEFT_UDP_PORT + 7,
+		.queues = 1, /* everything happens in domain 0 */
+		.budget = 96,
+		.hard = 120,
+		.domains = 1,
+		.cpus = 1,
+	};
+	for (int i = 0; i < FX_QPS; i++)
+		set_up_qp(i);
+	set_up_mr(FX_T_KEY, FX_POOL_T, FX_T_OFF, FX_T_LEN, WEFT_ACCESS_REMOTE_WRITE);
+	set_up_mr(FX_S_KEY, FX_POOL_S, FX_S_OFF, FX_S_LEN, WEFT_ACCESS_LOCAL);
+	memset(fx.target, 0xc5, FX_POOL);
+	memset(fx.want, 0xc5, FX_POOL);
+	for (size_t i = 0; i < FX_POOL; i++)
+		fx.source[i] = source_byte(i);
+	if (put(s.pools, FX_POOL_T, &s.pool_t) || put(s.pools, FX_POOL_S, &s.pool_s) ||
+	    put(s.events, FX_CQ, &s.ringbuf))
+		return -1;
+	if (s.xsk < 0)
+		s.xsk = open_xsk();
+	if (!s.rb)
+		s.rb = ring_buffer__new(s.ringbuf, take_event, &last_event, NULL);
+	if (s.xsk < 0 || !s.rb)
+		return -1;
+	fx_events(&cq, NULL);
+	return 0;
+}
+
+void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len)
+{
+	uint32_t prod = q->ring->sq_prod;
+
+	q->ring->sq[prod & (WEFT_SQ_DEPTH - 1)] = (struct weft_wqe){
+		.loff = loff,
+		.roff = roff,
+		.len = len,
+		.lkey = FX_S_KEY,
+		.rkey = FX_T_KEY,
+	};
+	weft_ring_publish(q->ring, prod + 1);
+}
+
+/* ---- a run ---- */
+
+static void snapshot(struct fx_state *st)
+{
+	for (int i = 0; i < FX_QPS; i++) {
+		const struct fx_qp *q = &fx.qp[i];
+
+		assert_int_equal(bpf_map_lookup_elem(s.qptx, &q->slot, &st->tx[i]), 0);
+		assert_int_equal(bpf_map_lookup_elem(s.qprx, &q->slot, &st->rx[i]), 0);
+		st->ring[i] = *q->ring;
+		st->ctl[i] = *q->ctl;
+	}
+	st->mr[0] = fx.mr[WEFT_KEY_IDX(FX_T_KEY)];
+	st->mr[1] = fx.mr[WEFT_KEY_IDX(FX_S_KEY)];
+	st->run = *fx.run;
+	st->cfg = *fx.cfg;
+}
+
+static void add_counters(int sign)
+{
+	uint32_t key = 0;
+
+	assert_int_equal(bpf_map_lookup_elem(s.stats, &key, s.percpu), 0);
+	for (int c = 0; c < s.cpus; c++)
+		for (size_t i = 0; i < sizeof(fx.diff) / sizeof(fx.diff[0]); i++)
+			fx.diff[i] += sign * (int64_t)((uint64_t *)&s.percpu[c])[i];
+}
+
+int fx_run(enum fx_prog p, const struct frame *f)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = fx.in.b, .data_size_in = f->len,
+		    .data_out = fx.out.b, .data_size_out = sizeof(fx.out.b));
+	int err;
+
+	fx.in = *f;
+	memset(&fx.out, 0, sizeof(fx.out));
+	memset(fx.diff, 0, sizeof(fx.diff));
+	add_counters(-1);
+	snapshot(&fx.before);
+	err = bpf_prog_test_run_opts(s.prog[p], &opts);
+	if (err)
+		fail_msg("bpf_prog_test_run(%s, %u bytes): %s", prog_names[p], f->len,
+			 strerror(errno));
+	snapshot(&fx.after);
+	add_counters(1);
+	fx.out.len = opts.data_size_out;
+	fx.verdict = opts.retval;
+	return fx.verdict;
+}

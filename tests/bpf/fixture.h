@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Fixtures: run one program on one frame, then look at verdict, bytes, maps and counters. */
+#ifndef WEFT_TESTS_BPF_FIXTURE_H
+#define WEFT_TESTS_BPF_FIXTURE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <linux/bpf.h>
+
+#include <weft/abi.h>
+
+#define FRAME_ROOM 4096
+
+/* Programs. FILL, CPU and SINK are loaded as plain XDP: the kernel does not test-run the others. */
+enum fx_prog { FX_NIC, FX_DB, FX_FILL, FX_CPU, FX_SINK, FX_PROGS };
+
+/* Two connected pairs on one device: A4 - B4 over IPv4, A6 - B6 over IPv6 with checksum. */
+enum fx_qpi { A4, B4, A6, B6, FX_QPS };
+
+struct fx_qp {
+	uint32_t slot;
+	struct weft_qpctl *ctl; /* the live entry */
+	struct weft_ring *ring; /* the live ring */
+	struct fx_qp *peer;
+	bool v6;
+};
+
+#define FX_OWNER  2 /* process slot */
+#define FX_PD     0x20001u
+#define FX_CQ     9
+#define FX_CHUNKS 3 /* in each pool */
+#define FX_POOL_T 5 /* holds the target */
+#define FX_POOL_S 6 /* holds the source */
+#define FX_POOL   ((size_t)FX_CHUNKS * WEFT_CHUNK)
+
+/* The MR that peers write to, and the one that WRITEs are sent from. */
+#define FX_T_OFF 4161u /* in its pool: unaligned on purpose */
+#define FX_T_LEN (2 * WEFT_CHUNK + 9001u)
+#define FX_T_KEY WEFT_KEY(17, 3)
+#define FX_S_OFF 777u
+#define FX_S_LEN (2 * WEFT_CHUNK + 5003u)
+#define FX_S_KEY WEFT_KEY(18, 5)
+#define FX_PSN   0x12345678u /* first PSN of every QP */
+#define FX_FULL  3328u /* payload of a full segment */
+
+struct frame {
+	uint32_t len;
+	uint8_t b[FRAME_ROOM];
+};
+
+/* Everything in maps that a program may change, except memory. */
+struct fx_state {
+	struct weft_qptx tx[FX_QPS];
+	struct weft_qprx rx[FX_QPS];
+	struct weft_ring ring[FX_QPS];
+	struct weft_qpctl ctl[FX_QPS];
+	struct weft_mr_ent mr[2]; /* target, source */
+	struct weft_devrun run;
+	struct weft_devcfg cfg;
+};
+
+extern struct fx {
+	struct fx_qp qp[FX_QPS];
+	struct weft_devcfg *cfg;
+	struct weft_devrun *run;
+	struct weft_mr_ent *mr; /* [WEFT_MRS] */
+	struct weft_qpctl *ctl; /* [WEFT_QPS] */
+	uint8_t *target, *source; /* the pools as they are */
+	uint8_t *want; /* the target pool as it should be */
+	/* the last run */
+	struct frame in, out;
+	int verdict; /* XDP_* */
+	struct fx_state before, after;
+	int64_t diff[WEFT_DROP_COUNT + WEFT_COUNT_COUNT]; /* of the counters */
+} fx;
+
+int fx_load(void); /* once; 0 or -errno */
+void fx_unload(void);
+int fx_reset(void **state); /* before every test */
+int fx_check_memory(void **state); /* after every test: neither pool differs from what it should be */
+int fx_verifier(void (*line)(const char *name, uint32_t insns)); /* each program; -errno */
+
+/* XDP_* of program p on frame f; fills in fx. */
+int fx_run(enum fx_prog p, const struct frame *f);
+
+/* Set up again with other values: only between runs. */
+void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload);
+void fx_tx_get(const struct fx_qp *q, struct weft_tx *tx);
+void fx_tx_set(const struct fx_qp *q, const struct weft_tx *tx);
+void fx_rx_get(const struct fx_qp *q, struct weft_rx *rx);
+void fx_rx_set(const struct fx_qp *q, const struct weft_rx *rx);
+void fx_kill_owner(void);
+void fx_pool_remove(uint32_t pool);
+void fx_cq_remove(void);
+int fx_events(uint32_t *qpn, uint32_t *kind); /* records read; those of the last one */
+void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len);
+
+static inline int fx_idx(const struct fx_qp *q)
+{
+	return q - fx.qp;
+}
+#define TX_BEFORE(q) (&fx.before.tx[fx_idx(q)].tx)
+#define TX_AFTER(q)  (&fx.after.tx[fx_idx(q)].tx)
+#define RX_BEFORE(q) (&fx.before.rx[fx_idx(q)].rx)
+#define RX_AFTER(q)  (&fx.after.rx[fx_idx(q)].rx)
+
+/*
+ * What to expect of the last run. counters: names with an optional amount, as in
+ * "drop.key tx_nak" or "rx_data rx_bytes=64"; every other counter must stand still.
+ */
+void fx_counters(const char *counters, const char *file, int line);
+void fx_frame(const struct frame *want, const char *file, int line);
+void fx_state(const char *file, int line);
+void fx_memory(const char *file, int line);
+void fx_bytes(const void *got, const void *want, size_t n, const char *what, const char *file,
+	      int line);
+#define expect_counters(s) fx_counters(s, __FILE__, __LINE__)
+#define expect_frame(f)    fx_frame(f, __FILE__, __LINE__)
+#define expect_same()      fx_state(__FILE__, __LINE__) /* no map has changed */
+#define expect_memory()    fx_memory(__FILE__, __LINE__) /* both pools are as they should be */
+#define expect_bytes(got, want, n) fx_bytes(got, want, n, #got, __FILE__, __LINE__)
+
+/* Program p on f: this verdict, the frame untouched, no map changed, these counters. */
+void fx_inert(enum fx_prog p, const struct frame *f, int verdict, const char *counters,
+	      const char *file, int line);
+#define expect_drop(f, counters) \
+	fx_inert(FX_NIC, f, XDP_DROP, counters, __FILE__, __LINE__)
+#define expect_pass(f) fx_inert(FX_NIC, f, XDP_PASS, "", __FILE__, __LINE__)
+#define expect_inert(p, f, verdict, counters) \
+	fx_inert(p, f, verdict, counters, __FILE__, __LINE__)
+
+/* ---- packets (packet.c) ---- */
+
+struct pkt {
+	bool v6, csum; /* csum: with a UDP checksum */
+	bool keep_check; /* h.check is sent as it is */
+	uint8_t dmac[6], smac[6];
+	uint32_t saddr[4], daddr[4];
+	uint16_t sport, dport;
+	uint8_t tos, ttl;
+	int ulen; /* UDP and IP length lie by this much */
+	struct weft_hdr h;
+	const uint64_t *hkey;
+	const uint8_t *payload;
+	uint32_t len;
+};
+
+/* A packet that `from` sends to its peer; fields may be changed before pkt_frame(). */
+void pkt_init(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t psn);
+void pkt_data(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff,
+	      const void *payload, uint32_t len); /* a whole message */
+void pkt_ack(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cum, uint32_t msn);
+void pkt_nak(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t code);
+void pkt_frame(const struct pkt *p, struct frame *f);
+void pkt_csum(struct frame *f); /* put the right UDP checksum in */
+bool pkt_csum_ok(const struct frame *f); /* UDP, and IPv4's header */
+void pkt_reply(struct pkt *reply, const struct pkt *request, const struct fx_qp *from, uint8_t op);
+const struct weft_hdr *frame_hdr(const struct frame *f); /* a copy */
+uint32_t frame_hl(const struct frame *f);
+void doorbell_frame(struct frame *f, enum weft_db_op op, uint32_t qpn, uint32_t len);
+const uint8_t *random_bytes(uint32_t seed); /* FX_FULL of them */
+
+#define BOTH(q) for (struct fx_qp *q = &fx.qp[A4]; q; q = q == &fx.qp[A4] ? &fx.qp[A6] : NULL)
+
+/* ---- the tests ---- */
+
+extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
+	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[];
+
+#define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
+#define FX_END     { NULL, NULL, NULL, NULL, NULL }
+
+#endif

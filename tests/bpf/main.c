@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Runs the fixtures: weft-bpf-test [PATTERN]. Exit 3: the object could not be loaded. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <bpf/libbpf.h>
+
+#include "fixture.h"
+
+#define INSNS_MAX 700000 /* the kernel's limit is a million */
+#define TESTS_MAX 200
+
+static int too_costly;
+
+static void verifier_line(const char *name, uint32_t insns)
+{
+	printf("# verifier: %s %u\n", name, insns);
+	if (!insns || insns > INSNS_MAX)
+		too_costly++;
+}
+
+/* A step of the datapath may grow; it may not creep up to the limit unseen. */
+static void verifier__cost(void **state)
+{
+	(void)state;
+	assert_int_equal(fx_verifier(verifier_line), 0);
+	assert_int_equal(too_costly, 0);
+}
+
+static const struct CMUnitTest cost_tests[] = { cmocka_unit_test(verifier__cost), FX_END };
+
+static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	return level == LIBBPF_WARN ? vfprintf(stderr, fmt, ap) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest *groups[] = {
+		cost_tests,	fx_tests_parse, fx_tests_admit, fx_tests_target, fx_tests_place,
+		fx_tests_ack,	fx_tests_fill,	fx_tests_bell,	fx_tests_score,
+	};
+	static struct CMUnitTest all[TESTS_MAX];
+	int n = 0, err;
+
+	for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++)
+		for (const struct CMUnitTest *t = groups[g]; t->test_func && n < TESTS_MAX; t++)
+			all[n++] = *t;
+	libbpf_set_print(quiet);
+	err = fx_load();
+	if (err) {
+		fprintf(stderr, "weft: weft.bpf.o: cannot load: %s; run as root\n", strerror(-err));
+		return 3;
+	}
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	err = _cmocka_run_group_tests("bpf", all, n, NULL, NULL);
+	fx_unload();
+	return err ? 1 : 0;
+}

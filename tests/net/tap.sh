@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# shellcheck shell=bash disable=SC2119,SC2120	# optional arguments
+# What the tests of tests/net share beyond the laboratory: TAP lines, weft's programs, waiting.
+#
+#   t CONDITION NAME           # an arithmetic condition, or
+#   t -- COMMAND... ++ NAME    # a command; "t ! COMMAND... ++ NAME": it must fail
+# Whatever is said meanwhile with `note` is printed when the next t fails.
+. "$(dirname "${BASH_SOURCE[0]}")/lab.sh"
+
+WEFT=$LAB_BUILD/weft
+NETWRITE=$LAB_BUILD/tests/net/netwrite
+RAWSEND=$LAB_BUILD/tests/net/rawsend
+SEED=${SEED:-$((RANDOM * 32768 + RANDOM))}
+TAP_N=0 TAP_FAILED=0 TAP_NOTES=
+
+note() {
+	TAP_NOTES+="$*"$'\n'
+}
+
+t() {
+	local ok=0 how=$1 cmd=()
+	case $how in
+	-- | !)
+		shift
+		while [ "$1" != ++ ]; do
+			cmd+=("$1")
+			shift
+		done
+		shift
+		note "command: ${cmd[*]}"
+		local rc=0 out=$LAB_TMP/tap.out
+		"${cmd[@]}" >"$out" 2>&1 || rc=$?
+		note "$(tail -n 12 "$out")"
+		note ": status $rc"
+		[ $rc = 0 ] || ok=1
+		[ "$how" = -- ] || ok=$((1 - ok))
+		;;
+	*)
+		((how)) || ok=1
+		note "condition: $(tr -s ' \t\n' ' ' <<<"$how")"
+		shift
+		;;
+	esac
+	TAP_N=$((TAP_N + 1))
+	if [ $ok = 0 ]; then
+		echo "ok $TAP_N - $*"
+	else
+		TAP_FAILED=$((TAP_FAILED + 1))
+		echo "not ok $TAP_N - $*"
+		tail -n 30 <<<"$TAP_NOTES" | sed 's/^/# /'
+		echo "# replay: SEED=$SEED $0"
+	fi
+	TAP_NOTES=
+}
+
+# Take the laboratory down, report what stayed, print the plan. The script's last command.
+tap_end() {
+	local left
+	left=$(lab_end 2>&1) || true
+	LAB_PIDS=() LAB_NSES=() LAB_A='' LAB_B='' LAB_M=''
+	note "$left"
+	t "${#left} == 0" "nothing is left behind, no kernel warnings"
+	echo "1..$TAP_N"
+	[ $TAP_FAILED = 0 ]
+}
+
+# tap_skip_unless NAME WORD: with words on the command line only parts so named run.
+tap_part() {
+	[ ${#TAP_ARGS[@]} -eq 0 ] && return 0
+	local w
+	for w in "${TAP_ARGS[@]}"; do
+		[ "$w" = "$1" ] && return 0
+	done
+	return 1
+}
+TAP_ARGS=("$@")
+
+now() {	# CLOCK_MONOTONIC, as long as the machine does not suspend
+	cut -d' ' -f1 /proc/uptime
+}
+
+since() {	# since SECONDS: milliseconds from then to now, or to $2
+	awk -v a="$1" -v b="${2:-$(now)}" 'BEGIN { printf "%d\n", (b - a) * 1000 }'
+}
+
+# until_true SECONDS COMMAND...
+until_true() {
+	local end=$(($(date +%s%N) + $1 * 1000000000))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$(date +%s%N)" -lt "$end" ] || return 1
+		sleep 0.02
+	done
+}
+
+cpu_ticks() {	# user and system time of a process, 1/100 s
+	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
+}
+
+# serve NAME NS ARGS...: a netwrite server; its output is $LAB_TMP/NAME, its pid in $SERVER
+serve() {
+	local name=$1 ns=$2
+	shift 2
+	: >"$LAB_TMP/$name"
+	lab_spawn_in "$ns" "$NETWRITE" server --seed "$SEED" "$@" >"$LAB_TMP/$name" 2>&1
+	SERVER=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/$name" '^ready' "$SERVER" 20 || note "no server: $(<"$LAB_TMP/$name")"
+}
+
+# writer NAME NS ARGS...: a netwrite client in the background, likewise; its pid in $CLIENT
+writer() {
+	local name=$1 ns=$2
+	shift 2
+	: >"$LAB_TMP/$name"
+	lab_spawn_in "$ns" "$NETWRITE" client --seed "$SEED" "$@" >"$LAB_TMP/$name" 2>&1
+	CLIENT=$LAB_SPAWNED
+}
+
+# finish PID NAME [STATUS]: wait for it and see that it ends with 0, or with STATUS
+finish() {
+	local rc=0
+	lab_wait "$1" || rc=$?
+	echo "$2 ended with $rc: $(tail -n 8 "$LAB_TMP/$2")"
+	[ $rc = "${3:-0}" ]
+}
+
+# counter NS DEV NAME: a counter of `weft stats show`
+counter() {
+	local json
+	json=$("$WEFT" -n "$1" -j stats show "$2") || return 1
+	lab_field "$json" "$3" || echo -1
+}
+
+# field NAME KEY: a number in the last JSON line of $LAB_TMP/NAME
+field() {
+	lab_field "$(grep '^{' "$LAB_TMP/$1" | tail -n 1)" "$2" || echo -1
+}

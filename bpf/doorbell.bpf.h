@@ -91,6 +91,10 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
 			weft_ring_active(&q->tx, ring);
+		else if (c == WEFT_CLAIM_ERROR) {
+			publish_err(&q->tx, ring);
+			n = 0;
+		}
 	}
 	used = q->tx.out[dom & (WEFT_DOMAINS - 1)];
 	is = q->tx.inflight != 0;
@@ -170,6 +174,8 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
 			weft_ring_active(&q->tx, ring);
+		else if (c == WEFT_CLAIM_ERROR)
+			publish_err(&q->tx, ring);
 		else
 			weft_ring_absorb(&q->tx, ring);
 		is = q->tx.inflight != 0;
@@ -183,6 +189,8 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
 			weft_ring_active(&q->tx, ring);
+		else if (c == WEFT_CLAIM_ERROR)
+			publish_err(&q->tx, ring);
 		is = q->tx.inflight != 0;
 		bpf_spin_unlock(&q->lock);
 	}

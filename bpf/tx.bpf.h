@@ -328,6 +328,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 			c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 			if (c == WEFT_CLAIM_EMPTY)
 				weft_ring_absorb(&q->tx, ring);
+			else if (c == WEFT_CLAIM_ERROR)
+				publish_err(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
 	}
@@ -349,6 +351,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
 			weft_ring_active(&q->tx, ring);
+		else if (c == WEFT_CLAIM_ERROR)
+			publish_err(&q->tx, ring);
 		is = q->tx.inflight != 0;
 		bpf_spin_unlock(&q->lock);
 	}

@@ -29,7 +29,8 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 
 	if (h->ver != WEFT_WIRE_VER)
 		return drop(st, version);
-	if (!ctl || READ_ONCE(ctl->state) == WEFT_QP_FREE)
+	/* before it is connected a QP has no peer and no keys: zeros would pass for genuine */
+	if (!ctl || READ_ONCE(ctl->state) < WEFT_QP_RTS)
 		return drop(st, qpn);
 	if (ctl->qpn != bpf_ntohl(h->dqpn))
 		return drop(st, generation);
@@ -137,9 +138,9 @@ int weft_db(struct xdp_md *ctx)
 	struct weft_stats *st = stats_get();
 	struct weft_db db;
 
-	if (!st || db_parse(ctx, &db))
+	if (!st)
 		return XDP_DROP;
-	if (db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK) {
+	if (db_parse(ctx, &db) || (db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)) {
 		st->drop.doorbell++;
 		return XDP_DROP;
 	}
@@ -153,8 +154,12 @@ int weft_cpu(struct xdp_md *ctx)
 	struct weft_stats *st = stats_get();
 	struct weft_db db;
 
-	if (!st || db_parse(ctx, &db) || db.op != WEFT_DB_GROW)
+	if (!st)
 		return XDP_DROP;
+	if (db_parse(ctx, &db) || db.op != WEFT_DB_GROW) {
+		st->drop.doorbell++;
+		return XDP_DROP;
+	}
 	return action(bell(ctx, st, &db));
 }
 
@@ -175,7 +180,13 @@ int weft_fill(struct xdp_md *ctx)
 	st = stats_get();
 	wk = work_get();
 	ctl = ctl_get(WEFT_QPN_SLOT(db.qpn));
-	if (!st || !wk || !ctl || db.op != WEFT_DB_FILL || claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
+	if (!st || !wk)
+		return XDP_DROP;
+	if (!ctl || db.op != WEFT_DB_FILL) {
+		st->drop.template++;
+		return XDP_DROP;
+	}
+	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
 		return XDP_DROP;
 	if (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(db.qpn)) == FILL_OK)
 		return XDP_PASS;

@@ -437,7 +437,9 @@ int fx_run(enum fx_prog p, const struct frame *f)
 	memset(fx.diff, 0, sizeof(fx.diff));
 	add_counters(-1);
 	snapshot(&fx.before);
+	fx.t0 = weft_now_ns() >> WEFT_TS_SHIFT;
 	err = bpf_prog_test_run_opts(s.prog[p], &opts);
+	fx.t1 = weft_now_ns() >> WEFT_TS_SHIFT;
 	if (err)
 		fail_msg("bpf_prog_test_run(%s, %u bytes): %s", prog_names[p], f->len,
 			 strerror(errno));

@@ -76,6 +76,7 @@ extern struct fx {
 	uint8_t *target, *source; /* the pools as they are */
 	uint8_t *want; /* the target pool as it should be */
 	/* the last run */
+	uint32_t t0, t1; /* when it began and ended, ticks */
 	struct frame in, out;
 	int verdict; /* XDP_* */
 	struct fx_state before, after;
@@ -125,7 +126,7 @@ void fx_bytes(const void *got, const void *want, size_t n, const char *what, con
 #define expect_counters(s) fx_counters(s, __FILE__, __LINE__)
 #define expect_frame(f)    fx_frame(f, __FILE__, __LINE__)
 #define expect_same()      fx_state(__FILE__, __LINE__) /* no map has changed */
-#define expect_memory()    fx_memory(__FILE__, __LINE__) /* both pools are as they should be */
+#define expect_pools()    fx_memory(__FILE__, __LINE__) /* both pools are as they should be */
 #define expect_bytes(got, want, n) fx_bytes(got, want, n, #got, __FILE__, __LINE__)
 
 /* Program p on f: this verdict, the frame untouched, no map changed, these counters. */
@@ -148,7 +149,7 @@ struct pkt {
 	uint8_t tos, ttl;
 	int ulen; /* UDP and IP length lie by this much */
 	struct weft_hdr h;
-	const uint64_t *hkey;
+	const __u64 *hkey;
 	const uint8_t *payload;
 	uint32_t len;
 };
@@ -169,6 +170,24 @@ void doorbell_frame(struct frame *f, enum weft_db_op op, uint32_t qpn, uint32_t 
 const uint8_t *random_bytes(uint32_t seed); /* FX_FULL of them */
 
 #define BOTH(q) for (struct fx_qp *q = &fx.qp[A4]; q; q = q == &fx.qp[A4] ? &fx.qp[A6] : NULL)
+
+/* ---- the sending side (send.c) ---- */
+
+/* Segment of a WRITE as it should be on the wire: FX_S_KEY from loff to FX_T_KEY at roff. */
+struct seg {
+	uint64_t loff, roff; /* of the message */
+	uint32_t psn, msn, moff, len, mlen;
+	uint8_t flags, ev;
+};
+
+/* The frame that left is exactly this DATA of q, sent during the last run; returns its time. */
+uint32_t fx_sent(const struct fx_qp *q, const struct seg *s, const char *file, int line);
+/* The frame that left is a template that tells this host to do `op` for q. */
+void fx_template(const struct fx_qp *q, enum weft_db_op op, const char *file, int line);
+uint32_t fx_fill(const struct fx_qp *q); /* one clone of q is filled; its send time */
+void fx_fill_n(const struct fx_qp *q, int n);
+#define expect_sent(q, ...) fx_sent(q, &(struct seg){ __VA_ARGS__ }, __FILE__, __LINE__)
+#define expect_template(q, op) fx_template(q, op, __FILE__, __LINE__)
 
 /* ---- the tests ---- */
 

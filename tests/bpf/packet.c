@@ -166,7 +166,7 @@ void pkt_frame(const struct pkt *p, struct frame *f)
 	};
 	union {
 		struct weft_hdr h;
-		uint64_t w[8];
+		__u64 w[8];
 	} u = { .h = p->h };
 	uint8_t *b = f->b;
 

@@ -47,7 +47,7 @@ static void admit__good(void **state)
 			expect_counters(counters[op]);
 			if (op == WEFT_OP_DATA)
 				memcpy(fx.want + FX_T_OFF, random_bytes(7), 100);
-			expect_memory();
+			expect_pools();
 		}
 	}
 	memset(fx.want, 0xc5, FX_POOL);
@@ -388,7 +388,7 @@ static void admit__csum_right(void **state)
 			pkt_frame(&ack, &want);
 			expect_frame(&want);
 		}
-		expect_memory();
+		expect_pools();
 	}
 }
 

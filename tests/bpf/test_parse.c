@@ -22,7 +22,7 @@ static void control(struct fx_qp *q)
 	assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 	memcpy(fx.want + FX_T_OFF + 100, random_bytes(1), 200);
 	expect_counters("rx_data rx_bytes=200 tx_ack");
-	expect_memory();
+	expect_pools();
 }
 
 static void parse__other_ethertypes(void **state)
@@ -237,7 +237,7 @@ static void parse__trailing_bytes(void **state)
 		pkt_frame(&ack, &want);
 		expect_frame(&want);
 		expect_counters("rx_data rx_bytes=5 tx_ack");
-		expect_memory();
+		expect_pools();
 	}
 }
 

@@ -65,7 +65,7 @@ static void accepted(struct fx_qp *q, struct pkt *p, uint64_t at)
 	assert_int_equal(RX_AFTER(q)->err, 0);
 	memcpy(old, fx.want + FX_T_OFF + at, p->len);
 	memcpy(fx.want + FX_T_OFF + at, p->payload, p->len);
-	expect_memory();
+	expect_pools();
 	memcpy(fx.want + FX_T_OFF + at, old, p->len);
 	memcpy(fx.target + FX_T_OFF + at, old, p->len);
 	fx_rx_set(q, &rx_was);
@@ -95,7 +95,7 @@ static void target__wrong_key(void **state)
 			p.h.data.rkey = htonl(FX_T_KEY ^ 1u << bit);
 			refused(q, &p, WEFT_NAK_KEY, "drop.key tx_nak event");
 		}
-		expect_memory();
+		expect_pools();
 	}
 }
 
@@ -113,7 +113,7 @@ static void target__free_entry(void **state)
 		p.h.data.rkey = htonl(WEFT_KEY(0, 0)); /* key 0 names entry 0, which is free */
 		fx.mr[0] = fx.mr[WEFT_KEY_IDX(FX_T_KEY)];
 		refused(q, &p, WEFT_NAK_KEY, "drop.key tx_nak event");
-		expect_memory();
+		expect_pools();
 	}
 }
 
@@ -129,7 +129,7 @@ static void target__other_pd(void **state)
 			refused(q, &p, WEFT_NAK_PD, "drop.pd tx_nak event");
 		}
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].pd = FX_PD;
-		expect_memory();
+		expect_pools();
 	}
 }
 
@@ -147,7 +147,7 @@ static void target__no_right(void **state)
 		p.h.data.rkey = htonl(FX_S_KEY);
 		refused(q, &p, WEFT_NAK_RIGHTS, "drop.rights tx_nak event");
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_REMOTE_WRITE;
-		expect_memory();
+		expect_pools();
 	}
 }
 
@@ -204,7 +204,7 @@ static void target__bounds(void **state)
 				accepted(q, &p, cases[i].roff);
 			else
 				refused(q, &p, WEFT_NAK_BOUNDS, "drop.bounds tx_nak event");
-			expect_memory();
+			expect_pools();
 		}
 	}
 }
@@ -223,7 +223,7 @@ static void target__pool_gone(void **state)
 		/* and over the edge of a chunk, where another copy is at work */
 		pkt_data(&p, q->peer, FX_PSN, WEFT_CHUNK - FX_T_OFF - 50, random_bytes(1), 100);
 		refused(q, &p, WEFT_NAK_MEMORY, "drop.memory tx_nak event");
-		expect_memory();
+		expect_pools();
 	}
 }
 
@@ -239,7 +239,7 @@ static void target__pool_too_short(void **state)
 		refused(q, &p, WEFT_NAK_MEMORY, "drop.memory tx_nak event");
 		pkt_data(&p, q->peer, FX_PSN, 1ull << 39, random_bytes(1), 100);
 		refused(q, &p, WEFT_NAK_MEMORY, "drop.memory tx_nak event");
-		expect_memory();
+		expect_pools();
 	}
 }
 
@@ -283,7 +283,7 @@ static void target__message_shape(void **state)
 		pkt_data(&p, q->peer, FX_PSN, 1000, big, sizeof(big));
 		pkt_frame(&p, &f);
 		expect_drop(&f, "drop.length");
-		expect_memory();
+		expect_pools();
 	}
 }
 

@@ -11,12 +11,12 @@
 #include <bpf/bpf_helpers.h>
 #include "wirelab.h"
 
-#define DEVMAP(name_, entries_)						\
-	struct {							\
-		__uint(type, BPF_MAP_TYPE_DEVMAP);			\
-		__uint(max_entries, entries_);				\
-		__type(key, __u32);					\
-		__type(value, __u32);					\
+#define DEVMAP(name_, entries_)                    \
+	struct {                                   \
+		__uint(type, BPF_MAP_TYPE_DEVMAP); \
+		__uint(max_entries, entries_);     \
+		__type(key, __u32);                \
+		__type(value, __u32);              \
 	} name_ SEC(".maps")
 
 struct {
@@ -36,25 +36,25 @@ struct {
 /* Packets to the port by direction and UDP source port: key = direction * 65536 + port */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WL_DIRS * WL_SPORTS);
+	__uint(max_entries, WL_DIRS *WL_SPORTS);
 	__type(key, __u32);
 	__type(value, __u64);
 } wl_sports SEC(".maps");
 
-DEVMAP(wl_out, WL_DIRS);	/* direction -> port where it leaves */
-DEVMAP(wl_detour, WL_DIRS);	/* direction -> entry of its detour */
-DEVMAP(wl_twice0, 2);		/* the out port twice, for broadcast */
+DEVMAP(wl_out, WL_DIRS);    /* direction -> port where it leaves */
+DEVMAP(wl_detour, WL_DIRS); /* direction -> entry of its detour */
+DEVMAP(wl_twice0, 2);       /* the out port twice, for broadcast */
 DEVMAP(wl_twice1, 2);
-DEVMAP(wl_late0, 2);		/* the out port and the detour */
+DEVMAP(wl_late0, 2); /* the out port and the detour */
 DEVMAP(wl_late1, 2);
 
 enum { DRAW_LOSS = 1, DRAW_DUP, DRAW_CORRUPT, DRAW_REORDER, DRAW_CE, DRAW_LATE, DRAW_BITS };
 enum { KIND_OTHER, KIND_IP, KIND_PORT };
 
 struct pkt {
-	struct iphdr *v4;	/* one of v4 and v6 is set when kind is not KIND_OTHER */
+	struct iphdr *v4; /* one of v4 and v6 is set when kind is not KIND_OTHER */
 	struct ipv6hdr *v6;
-	struct udphdr *udp;	/* set when kind is KIND_PORT */
+	struct udphdr *udp; /* set when kind is KIND_PORT */
 	int kind;
 };
 
@@ -178,8 +178,7 @@ static __always_inline int mark_ce(struct pkt *p)
 	return 0;
 }
 
-static __always_inline int flip(void *udp, void *end, __u64 from, __u64 range, __u32 rnd,
-				__u8 mask)
+static __always_inline int flip(void *udp, void *end, __u64 from, __u64 range, __u32 rnd, __u8 mask)
 {
 	__u64 pos = from + (((__u64)rnd * range) >> 32);
 	__u8 *byte;
@@ -312,15 +311,19 @@ static __always_inline int impair(struct xdp_md *ctx, __u32 dir)
  */
 struct detour_hdr {
 	__be32 magic;
-	__u32 left;	/* throws still to come */
+	__u16 left; /* throws still to come */
+	__u16 seq;  /* of the direction when the detour began */
 };
 
-static __always_inline int detour_leave(struct xdp_md *ctx, __u32 dir)
+static __always_inline int detour_leave(struct xdp_md *ctx, __u32 dir, const __u16 *seq)
 {
 	struct wl_stats *st = bpf_map_lookup_elem(&wl_stats, &dir);
 
-	if (st)
+	if (st) {
 		st->detour_out++;
+		if (seq)
+			st->overtaken += (__u16)(st->seq - *seq);
+	}
 	return bpf_redirect_map(&wl_out, dir, 0);
 }
 
@@ -328,7 +331,9 @@ static __always_inline int detour(struct xdp_md *ctx, __u32 dir)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct detour_hdr *h = data;
+	struct wl_stats *st;
 	struct wl_cfg *cfg;
+	__u16 seq;
 
 	if ((void *)(h + 1) > end)
 		return XDP_DROP;
@@ -337,16 +342,18 @@ static __always_inline int detour(struct xdp_md *ctx, __u32 dir)
 			h->left--;
 			return XDP_TX;
 		}
+		seq = h->seq;
 		if (bpf_xdp_adjust_head(ctx, sizeof(*h)))
 			return XDP_ABORTED;
-		return detour_leave(ctx, dir);
+		return detour_leave(ctx, dir, &seq);
 	}
 
 	cfg = bpf_map_lookup_elem(&wl_cfg, &dir);
-	if (!cfg)
+	st = bpf_map_lookup_elem(&wl_stats, &dir);
+	if (!cfg || !st)
 		return XDP_ABORTED;
 	if (cfg->hops <= 1)
-		return detour_leave(ctx, dir);
+		return detour_leave(ctx, dir, NULL);
 	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(*h)))
 		return XDP_ABORTED;
 	data = (void *)(long)ctx->data;
@@ -356,6 +363,7 @@ static __always_inline int detour(struct xdp_md *ctx, __u32 dir)
 		return XDP_ABORTED;
 	h->magic = bpf_htonl(WL_MAGIC);
 	h->left = cfg->hops - 1;
+	h->seq = st->seq;
 	return XDP_TX;
 }
 
@@ -432,4 +440,5 @@ int wl_tc1(struct __sk_buff *skb)
 	return forward_skb(skb, 1);
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license")
+= "GPL";

@@ -18,28 +18,28 @@
 #include "wirelab_user.h"
 
 static const char usage_text[] =
-"usage: wirelab run --ports P0,P1 [--tc] [--object FILE] [--pin DIR] [RATES]\n"
-"       wirelab set [--pin DIR] RATES\n"
-"       wirelab stats [--pin DIR] [-j] [--reset]\n"
-"       wirelab send [OPTIONS] HOST:PORT COUNT SIZE     (numbered datagrams)\n"
-"       wirelab recv [OPTIONS] HOST:PORT IDLE_MS        (what arrived, as JSON)\n"
-"\n"
-"run forwards between two ports until SIGINT or SIGTERM: by XDP, or with --tc by tc, where only\n"
-"loss is known and counts per super-packet. It prints one line when traffic flows.\n"
-"\n"
-"RATES, in parts per million; 'N' for both directions or 'N,M' for P0 to P1 and P1 to P0:\n"
-"  --loss --dup --corrupt --reorder --ce\n"
-"  --hops N          length of the detour of a reordered frame (default 8; 0 to 1000)\n"
-"  --corrupt-range FROM:TO   bytes from the UDP header on (default 0:65535, all of it)\n"
-"  --scatter | --no-scatter  flip 1 to 8 bits anywhere; else within one byte (default), which\n"
-"                    a 16-bit one's complement sum never misses\n"
-"  --ttl | --no-ttl  decrement TTL and hop limit\n"
-"  --all | --no-all  impair all IP packets; else UDP from or to the port (default)\n"
-"  --port N          the UDP port (default 4793)\n"
-"  --data-min N      frames of at least N bytes are counted as data (default 200)\n"
-"  --seed N          same seed, same CPU and same packet number: same fate (default 1)\n"
-"\n"
-"send: --ect --no-check --gap-us N --burst N    recv: --rcvbuf BYTES\n";
+	"usage: wirelab run --ports P0,P1 [--tc] [--object FILE] [--pin DIR] [RATES]\n"
+	"       wirelab set [--pin DIR] RATES\n"
+	"       wirelab stats [--pin DIR] [-j] [--reset]\n"
+	"       wirelab send [OPTIONS] HOST:PORT COUNT SIZE     (numbered datagrams)\n"
+	"       wirelab recv [OPTIONS] HOST:PORT IDLE_MS        (what arrived, as JSON)\n"
+	"\n"
+	"run forwards between two ports until SIGINT or SIGTERM: by XDP, or with --tc by tc, where only\n"
+	"loss is known and counts per super-packet. It prints one line when traffic flows.\n"
+	"\n"
+	"RATES, in parts per million; 'N' for both directions or 'N,M' for P0 to P1 and P1 to P0:\n"
+	"  --loss --dup --corrupt --reorder --ce\n"
+	"  --hops N          length of the detour of a reordered frame (default 8; 0 to 1000)\n"
+	"  --corrupt-range FROM:TO   bytes from the UDP header on (default 0:65535, all of it)\n"
+	"  --scatter | --no-scatter  flip 1 to 8 bits anywhere; else within one byte (default), which\n"
+	"                    a 16-bit one's complement sum never misses\n"
+	"  --ttl | --no-ttl  decrement TTL and hop limit\n"
+	"  --all | --no-all  impair all IP packets; else UDP from or to the port (default)\n"
+	"  --port N          the UDP port (default 4793)\n"
+	"  --data-min N      frames of at least N bytes are counted as data (default 200)\n"
+	"  --seed N          same seed, same CPU and same packet number: same fate (default 1)\n"
+	"\n"
+	"send: --ect --no-check --gap-us N --burst N    recv: --rcvbuf BYTES\n";
 
 int fail(const char *object, int err, const char *fmt, ...)
 {
@@ -65,21 +65,52 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 /* ---- options ---- */
 
 enum {
-	O_LOSS = 256, O_DUP, O_CORRUPT, O_REORDER, O_CE, O_HOPS, O_RANGE, O_SCATTER, O_NO_SCATTER,
-	O_TTL, O_NO_TTL, O_ALL, O_NO_ALL, O_PORT, O_DATA_MIN, O_SEED, O_PORTS, O_TC, O_OBJECT,
-	O_PIN, O_RESET,
+	O_LOSS = 256,
+	O_DUP,
+	O_CORRUPT,
+	O_REORDER,
+	O_CE,
+	O_HOPS,
+	O_RANGE,
+	O_SCATTER,
+	O_NO_SCATTER,
+	O_TTL,
+	O_NO_TTL,
+	O_ALL,
+	O_NO_ALL,
+	O_PORT,
+	O_DATA_MIN,
+	O_SEED,
+	O_PORTS,
+	O_TC,
+	O_OBJECT,
+	O_PIN,
+	O_RESET,
 };
 
-static const struct option long_options[] = {
-	{ "loss", 1, 0, O_LOSS }, { "dup", 1, 0, O_DUP }, { "corrupt", 1, 0, O_CORRUPT },
-	{ "reorder", 1, 0, O_REORDER }, { "ce", 1, 0, O_CE }, { "hops", 1, 0, O_HOPS },
-	{ "corrupt-range", 1, 0, O_RANGE }, { "scatter", 0, 0, O_SCATTER },
-	{ "no-scatter", 0, 0, O_NO_SCATTER }, { "ttl", 0, 0, O_TTL }, { "no-ttl", 0, 0, O_NO_TTL },
-	{ "all", 0, 0, O_ALL }, { "no-all", 0, 0, O_NO_ALL }, { "port", 1, 0, O_PORT },
-	{ "data-min", 1, 0, O_DATA_MIN }, { "seed", 1, 0, O_SEED }, { "ports", 1, 0, O_PORTS },
-	{ "tc", 0, 0, O_TC }, { "object", 1, 0, O_OBJECT }, { "pin", 1, 0, O_PIN },
-	{ "reset", 0, 0, O_RESET }, { "help", 0, 0, 'h' }, { 0 }
-};
+static const struct option long_options[] = { { "loss", 1, 0, O_LOSS },
+					      { "dup", 1, 0, O_DUP },
+					      { "corrupt", 1, 0, O_CORRUPT },
+					      { "reorder", 1, 0, O_REORDER },
+					      { "ce", 1, 0, O_CE },
+					      { "hops", 1, 0, O_HOPS },
+					      { "corrupt-range", 1, 0, O_RANGE },
+					      { "scatter", 0, 0, O_SCATTER },
+					      { "no-scatter", 0, 0, O_NO_SCATTER },
+					      { "ttl", 0, 0, O_TTL },
+					      { "no-ttl", 0, 0, O_NO_TTL },
+					      { "all", 0, 0, O_ALL },
+					      { "no-all", 0, 0, O_NO_ALL },
+					      { "port", 1, 0, O_PORT },
+					      { "data-min", 1, 0, O_DATA_MIN },
+					      { "seed", 1, 0, O_SEED },
+					      { "ports", 1, 0, O_PORTS },
+					      { "tc", 0, 0, O_TC },
+					      { "object", 1, 0, O_OBJECT },
+					      { "pin", 1, 0, O_PIN },
+					      { "reset", 0, 0, O_RESET },
+					      { "help", 0, 0, 'h' },
+					      { 0 } };
 
 static int number(const char *s, char **end, __u64 max, __u64 *out)
 {
@@ -106,8 +137,8 @@ static int set_range(const char *s, struct wl_cfg *cfg)
 	__u64 from, to;
 	char *end;
 
-	if (number(s, &end, 65535, &from) || *end != ':' ||
-	    number(end + 1, &end, 65535, &to) || *end || from >= to)
+	if (number(s, &end, 65535, &from) || *end != ':' || number(end + 1, &end, 65535, &to) ||
+	    *end || from >= to)
 		return -EINVAL;
 	for (int d = 0; d < WL_DIRS; d++) {
 		cfg[d].cor_from = from;
@@ -118,8 +149,10 @@ static int set_range(const char *s, struct wl_cfg *cfg)
 
 static int set_pair(int opt, const char *arg, struct wl_cfg *cfg)
 {
-	__u64 max = opt == O_SEED ? ~0ULL : opt == O_PORT || opt == O_DATA_MIN ? 65535 :
-		    opt == O_HOPS ? WL_HOPS_MAX : WL_PPM;
+	__u64 max = opt == O_SEED                        ? ~0ULL
+		    : opt == O_PORT || opt == O_DATA_MIN ? 65535
+		    : opt == O_HOPS                      ? WL_HOPS_MAX
+							 : WL_PPM;
 	__u64 v[WL_DIRS];
 
 	if (pair(arg, max, v))
@@ -160,10 +193,12 @@ static int parse_options(int argc, char **argv, struct options *o, struct wl_cfg
 		case O_OBJECT: o->object = optarg; break;
 		case O_PIN: o->pin = optarg; break;
 		case O_RESET: o->reset = true; break;
-		case O_SCATTER: case O_NO_SCATTER: set_flag(cfg, WL_F_SCATTER, c == O_SCATTER);
-			break;
-		case O_TTL: case O_NO_TTL: set_flag(cfg, WL_F_TTL, c == O_TTL); break;
-		case O_ALL: case O_NO_ALL: set_flag(cfg, WL_F_ALL, c == O_ALL); break;
+		case O_SCATTER:
+		case O_NO_SCATTER: set_flag(cfg, WL_F_SCATTER, c == O_SCATTER); break;
+		case O_TTL:
+		case O_NO_TTL: set_flag(cfg, WL_F_TTL, c == O_TTL); break;
+		case O_ALL:
+		case O_NO_ALL: set_flag(cfg, WL_F_ALL, c == O_ALL); break;
 		case '?': return -EINVAL;
 		default:
 			if (c == O_RANGE ? set_range(optarg, cfg) : set_pair(c, optarg, cfg))
@@ -274,8 +309,7 @@ static int add_sports(int fd, __u32 dir, struct json_object *to, bool reset)
 	int err = v && zero && keys ? 0 : -ENOMEM;
 	char name[8];
 
-	if (!err && bpf_map_lookup_batch(fd, NULL, &next, keys, v, &count, NULL) &&
-	    errno != ENOENT)
+	if (!err && bpf_map_lookup_batch(fd, NULL, &next, keys, v, &count, NULL) && errno != ENOENT)
 		err = fail("wl_sports", -errno, "cannot read");
 	for (__u32 i = 0; i < count && !err; i++) {
 		__u64 sum = 0;
@@ -301,13 +335,25 @@ static int add_sports(int fd, __u32 dir, struct json_object *to, bool reset)
 static struct json_object *dir_json(const struct wl_cfg *cfg, const struct wl_stats *st)
 {
 	struct json_object *o = json_object_new_object();
-	const struct { const char *name; __u64 v; } f[] = {
-		{ "packets", st->packets }, { "bytes", st->bytes }, { "data", st->data },
-		{ "other", st->other }, { "lost", st->lost }, { "lost_data", st->lost_data },
-		{ "dup", st->dup }, { "dup_late", st->dup_late },
-		{ "corrupted", st->corrupted }, { "corrupted_data", st->corrupted_data },
-		{ "reordered", st->reordered }, { "detour_out", st->detour_out },
-		{ "ce", st->ce }, { "ttl_expired", st->ttl_expired },
+	const struct {
+		const char *name;
+		__u64 v;
+	} f[] = {
+		{ "packets", st->packets },
+		{ "bytes", st->bytes },
+		{ "data", st->data },
+		{ "other", st->other },
+		{ "lost", st->lost },
+		{ "lost_data", st->lost_data },
+		{ "dup", st->dup },
+		{ "dup_late", st->dup_late },
+		{ "corrupted", st->corrupted },
+		{ "corrupted_data", st->corrupted_data },
+		{ "reordered", st->reordered },
+		{ "detour_out", st->detour_out },
+		{ "overtaken", st->overtaken },
+		{ "ce", st->ce },
+		{ "ttl_expired", st->ttl_expired },
 	};
 
 	json_object_object_add(o, "from", json_object_new_string(cfg->name));

@@ -85,9 +85,28 @@ static int make_detour(struct lab *lab, int d)
 	snprintf(b, IF_NAMESIZE, "wl%dy%d", (int)getpid(), d);
 	snprintf(n, sizeof(n), "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	snprintf(mtu, sizeof(mtu), "%d", WL_DETOUR_MTU);
-	if (run_ip((char *[]){ "ip", "link", "add", a, "mtu", mtu, "numrxqueues", n,
-			       "numtxqueues", n, "type", "veth", "peer", "name", b, "mtu", mtu,
-			       "numrxqueues", n, "numtxqueues", n, NULL }))
+	if (run_ip((char *[]){ "ip",
+			       "link",
+			       "add",
+			       a,
+			       "mtu",
+			       mtu,
+			       "numrxqueues",
+			       n,
+			       "numtxqueues",
+			       n,
+			       "type",
+			       "veth",
+			       "peer",
+			       "name",
+			       b,
+			       "mtu",
+			       mtu,
+			       "numrxqueues",
+			       n,
+			       "numtxqueues",
+			       n,
+			       NULL }))
 		return fail(a, -EIO, "cannot create a veth pair");
 	lab->detour_made[d] = true;
 	for (int i = 0; i < 2; i++) {
@@ -150,8 +169,7 @@ static int attach_direction(struct lab *lab, int d)
 static int attach_tc(struct lab *lab, int d)
 {
 	static const char *const names[] = { "wl_tc0", "wl_tc1" };
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = lab->ifindex[d],
-		    .attach_point = BPF_TC_INGRESS);
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = lab->ifindex[d], .attach_point = BPF_TC_INGRESS);
 	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = 1, .priority = 1);
 	int err = bpf_tc_hook_create(&hook);
 

@@ -7,8 +7,8 @@
 
 #include "wirelab.h"
 
-#define BPFFS	"/sys/fs/bpf"
-#define PREFIX	"wirelab-"
+#define BPFFS  "/sys/fs/bpf"
+#define PREFIX "wirelab-"
 
 struct options {
 	const char *ports, *object, *pin;
@@ -16,8 +16,7 @@ struct options {
 };
 
 /* Prints one line and returns err, or -EINVAL when err is not negative. */
-int fail(const char *object, int err, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+int fail(const char *object, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Runs until a signal; 0 or -errno. */
 int cmd_run(const struct options *o, struct wl_cfg *cfg);

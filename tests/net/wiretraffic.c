@@ -17,9 +17,9 @@
 
 #include "wirelab_user.h"
 
-#define SIZE_MIN	16
-#define SIZE_MAX_	9000
-#define COUNT_MAX	(1u << 24)
+#define SIZE_MIN  16
+#define SIZE_MAX_ 9000
+#define COUNT_MAX (1u << 24)
 
 /* A datagram: this, then bytes that follow from the number. */
 struct numbered {
@@ -56,10 +56,9 @@ static int resolve(char *arg, struct sockaddr_storage *sa, socklen_t *len)
 	return 0;
 }
 
-static const struct option long_options[] = {
-	{ "ect", 0, 0, 'e' }, { "no-check", 0, 0, 'c' }, { "gap-us", 1, 0, 'g' },
-	{ "burst", 1, 0, 'b' }, { "rcvbuf", 1, 0, 'r' }, { 0 }
-};
+static const struct option long_options[] = { { "ect", 0, 0, 'e' },    { "no-check", 0, 0, 'c' },
+					      { "gap-us", 1, 0, 'g' }, { "burst", 1, 0, 'b' },
+					      { "rcvbuf", 1, 0, 'r' }, { 0 } };
 
 struct traffic {
 	int ect, no_check;
@@ -108,7 +107,8 @@ int cmd_send(int argc, char **argv)
 		return 2;
 	if (t.arg[0] > COUNT_MAX || t.arg[1] < SIZE_MIN || t.arg[1] > SIZE_MAX_)
 		return fail("send", 0, "COUNT is up to %u, SIZE %d to %d", COUNT_MAX, SIZE_MIN,
-			    SIZE_MAX_), 2;
+			    SIZE_MAX_),
+		       2;
 	fd = socket(t.sa.ss_family, SOCK_DGRAM, 0);
 	if (fd < 0 || connect(fd, (void *)&t.sa, t.len))
 		return fail("socket", -errno, "cannot connect"), 1;
@@ -132,7 +132,7 @@ int cmd_send(int argc, char **argv)
 }
 
 struct seen {
-	unsigned char *count;		/* by number */
+	unsigned char *count; /* by number */
 	__u64 received, distinct, duplicates, corrupted, late, late_sum, late_max, ce, ttl, next;
 };
 
@@ -192,12 +192,19 @@ static void look_aside(struct seen *s, struct msghdr *msg)
 
 static void print_seen(const struct seen *s)
 {
-	const struct { const char *name; __u64 v; } f[] = {
-		{ "received", s->received }, { "distinct", s->distinct },
-		{ "duplicates", s->duplicates }, { "corrupted", s->corrupted },
-		{ "late", s->late }, { "late_max", s->late_max },
+	const struct {
+		const char *name;
+		__u64 v;
+	} f[] = {
+		{ "received", s->received },
+		{ "distinct", s->distinct },
+		{ "duplicates", s->duplicates },
+		{ "corrupted", s->corrupted },
+		{ "late", s->late },
+		{ "late_max", s->late_max },
 		{ "late_mean", s->late ? s->late_sum / s->late : 0 },
-		{ "ce", s->ce }, { "ttl", s->ttl },
+		{ "ce", s->ce },
+		{ "ttl", s->ttl },
 	};
 	struct json_object *o = json_object_new_object();
 
@@ -232,7 +239,9 @@ int cmd_recv(int argc, char **argv)
 	while (poll(&p, 1, s.received ? (int)t.arg[0] : 10000) > 0) {
 		char aside[256];
 		struct iovec iov = { buf, sizeof(buf) };
-		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = aside,
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = aside,
 				      .msg_controllen = sizeof(aside) };
 		ssize_t n = recvmsg(p.fd, &msg, 0);
 

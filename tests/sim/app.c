@@ -4,6 +4,7 @@
 
 #define CANARY 0xa5 /* target bytes that nobody may write */
 #define SEAL 0x5a /* what the receiver leaves in a message it has taken */
+#define MARGIN 2048 /* bytes before and after the target, more than a bad request reaches */
 #define REUSED 0x3c /* what is in memory that another owner has now */
 
 static void conn_clear(struct conn *c)
@@ -34,10 +35,17 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	c->ring.tx_una = c->last_una = c->psn0;
 	c->last_done = c->msn0;
 	c->dst_size = quota * (p->payload + 16) + 64;
-	c->dst = malloc(c->dst_size);
+	c->dst = malloc(c->dst_size + 2 * MARGIN);
 	if (!c->dst)
 		abort();
-	memset(c->dst, CANARY, c->dst_size);
+	memset(c->dst, CANARY, c->dst_size + 2 * MARGIN);
+	c->dst += MARGIN;
+}
+
+static void give_back(uint8_t *dst)
+{
+	if (dst)
+		free(dst - MARGIN);
 }
 
 struct conn *conn_new(uint32_t id, uint32_t from, uint32_t gen)
@@ -50,8 +58,8 @@ struct conn *conn_new(uint32_t id, uint32_t from, uint32_t gen)
 
 void conn_free(struct conn *c)
 {
-	free(c->dst);
-	free(c->old_dst);
+	give_back(c->dst);
+	give_back(c->old_dst);
 	c->dst = c->old_dst = NULL;
 }
 
@@ -251,12 +259,23 @@ void check_sealed(struct conn *c)
 	}
 }
 
-static void compare(const struct conn *c, uint32_t from, uint32_t to, int want, const char *inv,
+static void compare(const struct conn *c, int64_t from, int64_t to, int want, const char *inv,
 		    const char *what)
 {
-	for (uint32_t i = from; i < to; i++)
+	for (int64_t i = from; i < to; i++)
 		if (c->dst[i] != want) {
-			fail(inv, "qp %u: byte %u of the target written %s", c->id, i, what);
+			fail(inv, "qp %u: byte %lld of the target written %s", c->id, (long long)i,
+			     what);
+			return;
+		}
+}
+
+/* I11: what went to another owner after the grace period is his. */
+static void check_given_back(const struct conn *c)
+{
+	for (uint32_t i = 0; c->old_dst && i < c->old_size; i++)
+		if (c->old_dst[i] != REUSED) {
+			fail("I11", "qp %u: byte %u of memory given back was written", c->id, i);
 			return;
 		}
 }
@@ -264,7 +283,7 @@ static void compare(const struct conn *c, uint32_t from, uint32_t to, int want, 
 /* Every byte of the target at the end: sealed messages, canaries, nothing else. */
 void check_memory(struct conn *c)
 {
-	uint32_t at = 0;
+	int64_t at = -MARGIN;
 
 	for (uint32_t i = 0; i < c->posted && !c->msg[i].bad; i++) {
 		const struct msg_rec *m = &c->msg[i];
@@ -274,12 +293,8 @@ void check_memory(struct conn *c)
 			compare(c, m->roff, m->roff + m->len, SEAL, "I2", "after its completion");
 		at = m->roff + m->len;
 	}
-	compare(c, at, c->dst_size, CANARY, "I5", "outside of every message");
-	for (uint32_t i = 0; c->old_dst && i < c->old_size; i++)
-		if (c->old_dst[i] != REUSED) {
-			fail("I11", "qp %u: byte %u of memory given back was written", c->id, i);
-			return;
-		}
+	compare(c, at, c->dst_size + MARGIN, CANARY, "I5", "outside of every message");
+	check_given_back(c);
 }
 
 /* ---- reset ---- */
@@ -295,6 +310,8 @@ static void conn_again(struct conn *c)
 	for (uint32_t d = 0; d < WEFT_DOMAINS; d++)
 		h->dom_inflight[d] -= tx->out[d];
 	h->active -= tx->inflight != 0;
+	check_given_back(c);
+	give_back(c->old_dst);
 	memset(old, REUSED, size);
 	conn_init(c, c->id, c->from, c->gen + 1, quota);
 	c->old_dst = old;
@@ -326,6 +343,8 @@ void app_reset(struct conn *c)
 			}
 	} else if (grace_over(c)) {
 		conn_again(c);
+		if (below(3))
+			event_at(W.now + between(50 * US, 1 * MS), EVENT_RESET, c->id, NULL);
 		return;
 	}
 	event_at(W.now + 5 * US, EVENT_RESET, c->id, NULL);

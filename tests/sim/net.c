@@ -102,6 +102,11 @@ void net_send(struct frame *f, uint32_t from)
 		W.st.duplicated++;
 		deliver(twin, from);
 	}
+	if (W.hole_left && f->h.op == WEFT_OP_DATA && be32toh(f->h.psn) == p->psn0 + p->hole) {
+		W.hole_left--;
+		lose(f);
+		return;
+	}
 	if (f->nth == W.drop_nth || chance(p->loss) ||
 	    (W.now >= W.outage_from && W.now < W.outage_to)) {
 		lose(f);

@@ -35,7 +35,7 @@ void params_draw(struct params *p)
 	p->ce = PERMILLE(1) + below(PERMILLE(50));
 	p->xmit_fail = below(2) ? below(PERMILLE(20)) : 0;
 	p->db_loss = below(2) ? below(PERMILLE(300)) : 0;
-	p->preempt = below(3) ? below(PERMILLE(20)) : 0;
+	p->preempt = below(3) ? below(PERMILLE(below(3) ? 20 : 150)) : 0;
 	p->stall = below(3) ? 0 : 1 + below(PERMILLE(1));
 	p->delay = spread(1000, 200000);
 	p->jitter = 1 + below(p->delay / 4);
@@ -50,6 +50,8 @@ void params_draw(struct params *p)
 	p->forge = !below(3);
 	p->nak = !below(5);
 	p->reset = !below(5);
+	if (p->reset)
+		p->preempt += PERMILLE(10);
 	p->pinned = below(2);
 	p->cut_cwnd = !below(3);
 	p->outage = !below(6);

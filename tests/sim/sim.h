@@ -75,6 +75,7 @@ struct params {
 	uint32_t look; /* timer period, ns */
 	uint32_t tick0; /* clock at virtual time 0 */
 	uint32_t psn0, msn0;
+	uint32_t hole, hole_times; /* the DATA of PSN psn0 + hole is lost so many times */
 	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely;
 };
 
@@ -195,7 +196,7 @@ struct world {
 	uint64_t drop_nth; /* systematic mode: lose this frame, ~0 none */
 	uint64_t outage_from, outage_to;
 	uint64_t done_at;
-	uint32_t lost_tokens, stalls, open;
+	uint32_t lost_tokens, stalls, open, hole_left;
 	int failed, verbose;
 	char why[256];
 	struct stats st;

@@ -12,6 +12,36 @@ static const struct {
 	{ 30, 2, 16, 2, 0, 1 },	 { 90, 16, 7, 3, 0, 0 },
 };
 
+/* One packet lost again and again, until the window behind it is full. */
+static int holes_run(void)
+{
+	static const uint16_t at[] = { 0, 1, 63, 64, 700, 1999 };
+	uint32_t runs = 0;
+
+	for (uint32_t i = 0; i < 6 * 6 * 3; i++, runs++) {
+		uint32_t times = i / 6 % 6 + 1;
+		struct params p;
+
+		params_quiet(&p);
+		p.segs = 1999; /* a connection gets one more */
+		p.cwnd = times & 1 ? WEFT_CWND_MAX : 64;
+		p.budget = WEFT_CWND_MAX;
+		p.hard = WEFT_CWND_MAX + 32;
+		p.delay = 200000;
+		p.psn0 = (uint32_t)-1000;
+		p.cpus[0] = p.cpus[1] = i / 36 + 1;
+		p.mono = 1;
+		p.hole = at[i % 6];
+		p.hole_times = times;
+		if (world_run(i, &p, ~0ull)) {
+			printf("# exchange with PSN %u lost %u times: %s\n", p.hole, times, W.why);
+			return -1;
+		}
+	}
+	printf("# %u runs, each with one packet lost 1 to 6 times\n", runs);
+	return 0;
+}
+
 int single_run(int verbose)
 {
 	uint64_t runs = 0;
@@ -50,5 +80,5 @@ int single_run(int verbose)
 			       (unsigned long long)frames);
 	}
 	printf("# %llu runs, each with one frame lost\n", (unsigned long long)runs);
-	return 0;
+	return holes_run();
 }

@@ -149,8 +149,9 @@ static void start(const struct params *p)
 			event_at(below(500 * US), EVENT_CHANGE, i, NULL);
 	}
 	W.open = p->qps;
-	if (p->reset)
-		event_at(between(50 * US, 2 * MS), EVENT_RESET, below(p->qps), NULL);
+	W.hole_left = p->hole_times;
+	for (uint32_t i = 0; p->reset && i < p->qps; i++)
+		event_at(between(50 * US, 2 * MS), EVENT_RESET, i, NULL);
 	if (p->outage) {
 		W.outage_from = between(100 * US, 3 * MS);
 		W.outage_to = W.outage_from + between(MS / 10, 20 * MS);
@@ -169,7 +170,7 @@ static void add_stats(void)
 /* One seed. p NULL: drawn from it. Returns 0, or -1 with the reason in W.why. */
 int world_run(uint64_t seed, const struct params *p, uint64_t drop_nth)
 {
-	uint64_t limit = 120000 * MS, events = 0;
+	uint64_t limit = 30000 * MS, events = 0;
 	int verbose = W.verbose;
 
 	memset(&W, 0, sizeof(W));
@@ -188,7 +189,7 @@ int world_run(uint64_t seed, const struct params *p, uint64_t drop_nth)
 		struct event e = event_next();
 
 		W.now = e.when;
-		if (W.now > limit || ++events > 30000000)
+		if (W.now > limit || ++events > 5000000)
 			fail("I10", "not finished after %llu ms and %llu events",
 			     (unsigned long long)(W.now / MS), (unsigned long long)events);
 		dispatch(&e);

@@ -12,18 +12,18 @@
 #include "demo_tcp.h"
 
 static const char usage_text[] =
-"usage: weft-demo recv DEV HOST:PORT SIZE\n"
-"       weft-demo send DEV HOST:PORT FILE\n"
-"       weft-demo tcp-recv HOST:PORT SIZE\n"
-"       weft-demo tcp-send HOST:PORT FILE CONGESTION_CONTROL\n"
-"\n"
-"Both ends print \"ready\" or \"connected\", then obey lines on standard input until \"quit\":\n"
-"  send:  pass        write the file once\n"
-"         run SECONDS write it over and over; goodput and processor time\n"
-"         lat COUNT   COUNT times up to 64 bytes, one at a time; median time to completion\n"
-"  recv:  hash        print the SHA-256 of the memory\n"
-"         clear       zero the memory\n"
-"tcp-recv prints the hash when tcp-send is told \"hash\".\n";
+	"usage: weft-demo recv DEV HOST:PORT SIZE\n"
+	"       weft-demo send DEV HOST:PORT FILE\n"
+	"       weft-demo tcp-recv HOST:PORT SIZE\n"
+	"       weft-demo tcp-send HOST:PORT FILE CONGESTION_CONTROL\n"
+	"\n"
+	"Both ends print \"ready\" or \"connected\", then obey lines on standard input until \"quit\":\n"
+	"  send:  pass        write the file once\n"
+	"         run SECONDS write it over and over; goodput and processor time\n"
+	"         lat COUNT   COUNT times up to 64 bytes, one at a time; median time to completion\n"
+	"  recv:  hash        print the SHA-256 of the memory\n"
+	"         clear       zero the memory\n"
+	"tcp-recv prints the hash when tcp-send is told \"hash\".\n";
 
 static double now(void)
 {
@@ -83,34 +83,51 @@ static int weft_reap_wait(struct link *l, bool spin)
 	return weft_reap(l);
 }
 
+/* Posts what is gathered. */
+static int weft_flush(struct link *l)
+{
+	while (l->gathered) {
+		int n = weft_post_writes(l->qp, l->writes, l->gathered);
+
+		if (n < 0)
+			return weft_fail("write", n);
+		l->outstanding += n;
+		l->gathered -= n;
+		memmove(l->writes, l->writes + n, l->gathered * sizeof(*l->writes));
+	}
+	return 0;
+}
+
+/* Small WRITEs are gathered, so that they share a doorbell. */
 static int weft_write_link(struct link *l, size_t off, size_t len)
 {
 	uint32_t i = off / REGION;
-	struct weft_write w = { .mr = l->mem.mr[i], .off = off % REGION, .len = len,
-				.rkey = l->peer.key[i], .roff = off % REGION };
-	int err;
+	int err = 0;
 
-	while (l->outstanding >= DEPTH) {
+	l->writes[l->gathered++] = (struct weft_write){ .mr = l->mem.mr[i],
+							.off = off % REGION,
+							.len = len,
+							.rkey = l->peer.key[i],
+							.roff = off % REGION };
+	if (len < STAGE && l->gathered < GATHER)
+		return 0;
+	while (l->outstanding + l->gathered > DEPTH) {
 		err = weft_reap_wait(l, false);
 		if (err < 0)
 			return err;
 	}
-	err = weft_post_write(l->qp, &w);
-	if (err)
-		return weft_fail("write", err);
-	l->outstanding++;
-	return 0;
+	return weft_flush(l);
 }
 
 static int weft_drain_link(struct link *l, bool spin)
 {
-	while (l->outstanding) {
-		int err = weft_reap_wait(l, spin);
+	int err = weft_flush(l);
 
-		if (err < 0)
-			return err;
+	while (!err && l->outstanding) {
+		err = weft_reap_wait(l, spin);
+		err = err < 0 ? err : 0;
 	}
-	return 0;
+	return err;
 }
 
 static int weft_send_open(struct link *l, const char *dev, const char *addr, const char *file)
@@ -144,8 +161,9 @@ static int weft_recv(const char *dev, const char *addr, size_t size)
 	static struct link link;
 	struct weft_listener *listener;
 	struct advert ad = { .size = size };
-	struct weft_qp_opts opts = { .size = sizeof(opts), .priv = &ad, .priv_len = sizeof(ad),
-				     .connect_ms = 60000 };
+	struct weft_qp_opts opts = {
+		.size = sizeof(opts), .priv = &ad, .priv_len = sizeof(ad), .connect_ms = 60000
+	};
 	char line[64];
 	int err = weft_open(dev, NULL, &link.dev);
 
@@ -214,8 +232,10 @@ static int run(struct link *l, double seconds)
 	took = now() - start;
 	idle = idle_seconds() - idle;
 	if (!err)
-		answer(names, (double[]){ took, bytes, bytes * 8e-9 / took,
-			(took * sysconf(_SC_NPROCESSORS_ONLN) - idle) / (bytes * 1e-9) }, 4);
+		answer(names,
+		       (double[]){ took, bytes, bytes * 8e-9 / took,
+				   (took * sysconf(_SC_NPROCESSORS_ONLN) - idle) / (bytes * 1e-9) },
+		       4);
 	return err;
 }
 

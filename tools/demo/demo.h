@@ -14,12 +14,13 @@
 
 #include <weft/weft.h>
 
-#define REGION		(1UL << 30)	/* the largest MR */
-#define REGIONS_MAX	60		/* keys that fit into private data */
-#define CHUNK		(1UL << 20)	/* one WRITE */
-#define DEPTH		64		/* WRITEs outstanding */
-#define LAT_SIZE	64
-#define STAGE		65536
+#define REGION      (1UL << 30) /* the largest MR */
+#define REGIONS_MAX 60          /* keys that fit into private data */
+#define CHUNK       (1UL << 20) /* one WRITE */
+#define DEPTH       64          /* WRITEs outstanding */
+#define GATHER      32          /* small WRITEs posted at once */
+#define LAT_SIZE    64
+#define STAGE       65536
 
 /* What the receiver tells the writer when they connect. */
 struct advert {
@@ -44,6 +45,8 @@ struct link {
 	struct weft_qp *qp;
 	struct advert peer;
 	unsigned outstanding;
+	int gathered;
+	struct weft_write writes[GATHER];
 	/* tcp */
 	int fd;
 	size_t staged;
@@ -92,7 +95,7 @@ static int mem_alloc(struct memory *m, size_t size, struct weft_dev *dev, unsign
 			m->base[i] = p;
 			continue;
 		}
-		if (len < 64)	/* the smallest MR; the rest is never written */
+		if (len < 64) /* the smallest MR; the rest is never written */
 			len = 64;
 		err = weft_alloc(dev, len, &p);
 		if (!err)
@@ -127,7 +130,7 @@ static int mem_hash(const struct memory *m)
 	FILE *f;
 
 	fflush(stdout);
-	f = popen("sha256sum", "w");	/* writes its line to our standard output */
+	f = popen("sha256sum", "w"); /* writes its line to our standard output */
 	if (!f)
 		return fail("sha256sum", -errno, "cannot be run");
 	for (uint32_t i = 0; i < m->n; i++)

@@ -229,6 +229,7 @@ lab_begin
 progress "hash of $FILE"
 SRC=$(sha256sum <"$FILE") || die "$FILE: cannot be read"
 SRC=${SRC%% *}
+progress_end
 echo "$FILE, $BYTES bytes, host A to host B through a middle one, MTU $MTU"
 
 progress "set up the hosts"

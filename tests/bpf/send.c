@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* What the sending side puts on the wire, and how tests make it send. */
+#include "fixture.h"
+
+#define FAIL_AT(...)                      \
+	do {                              \
+		print_error(__VA_ARGS__); \
+		print_error("\n");        \
+		_fail(file, line);        \
+	} while (0)
+
+uint32_t fx_sent(const struct fx_qp *q, const struct seg *s, const char *file, int line)
+{
+	uint32_t ts = ntohl(frame_hdr(&fx.out)->ts);
+	struct frame want;
+	struct pkt p;
+
+	if ((int32_t)(ts - fx.t0) < 0 || (int32_t)(fx.t1 - ts) < 0)
+		FAIL_AT("the send time is %u, not %u to %u", ts, fx.t0, fx.t1);
+	pkt_init(&p, q, WEFT_OP_DATA, s->psn);
+	p.sport = WEFT_EV_PORT0 + s->ev;
+	p.h.ev = s->ev;
+	p.h.flags = s->flags;
+	p.h.ts = htonl(ts);
+	p.h.len = htons(s->len);
+	p.h.data.rkey = htonl(FX_T_KEY);
+	p.h.data.msn = htonl(s->msn);
+	p.h.data.roff = htobe64(s->roff + s->moff);
+	p.h.data.moff = htonl(s->moff);
+	p.h.data.mlen = htonl(s->mlen);
+	p.payload = fx.source + FX_S_OFF + s->loff + s->moff;
+	p.len = s->len;
+	pkt_frame(&p, &want);
+	fx_frame(&want, file, line);
+	return ts;
+}
+
+void fx_template(const struct fx_qp *q, enum weft_db_op op, const char *file, int line)
+{
+	struct frame want = fx.in;
+	struct weft_db db = { .magic = WEFT_DB_MAGIC, .op = op, .qpn = q->ctl->qpn };
+
+	want.b[12] = WEFT_DB_ETHERTYPE >> 8;
+	want.b[13] = WEFT_DB_ETHERTYPE & 0xff;
+	memcpy(want.b + 14, &db, sizeof(db));
+	fx_frame(&want, file, line);
+}
+
+uint32_t fx_fill(const struct fx_qp *q)
+{
+	static struct frame f;
+
+	doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
+	assert_int_equal(fx_run(FX_FILL, &f), XDP_PASS);
+	return ntohl(frame_hdr(&fx.out)->ts);
+}
+
+void fx_fill_n(const struct fx_qp *q, int n)
+{
+	while (n--)
+		fx_fill(q);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Unit tests of core/rx_track.h: claim, commit, advance, SACK. */
+#include "test_core_util.h"
+
+static struct weft_rx rx;
+static struct weft_rx_sack sack;
+
+static enum weft_rx_verdict take(__u32 psn, int last)
+{
+	weft_rx_advance(&rx);
+	return weft_rx_claim(&rx, psn, last);
+}
+
+static void place(__u32 psn, int last)
+{
+	assert_int_equal(take(psn, last), WEFT_RX_NEW);
+	if (weft_rx_commit(&rx, psn))
+		while (weft_rx_advance(&rx))
+			;
+}
+
+static void claim__in_order_message_completes(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 100);
+	place(100, 0);
+	place(101, 0);
+	assert_int_equal(rx.msn, 0);
+	place(102, 1);
+	assert_int_equal(rx.msn, 1);
+	assert_int_equal(rx.next, 103);
+	assert_int_equal(rx.nlast, 0);
+}
+
+static void claim__wraps_with_the_psn(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0xfffffff0);
+	for (__u32 i = 0; i < 64; i++)
+		place(0xfffffff0 + i, i % 8 == 7);
+	assert_int_equal(rx.next, 0x30);
+	assert_int_equal(rx.msn, 8);
+}
+
+static void claim__twice_is_busy_then_duplicate(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0);
+	assert_int_equal(take(5, 1), WEFT_RX_NEW);
+	assert_int_equal(take(5, 1), WEFT_RX_BUSY);
+	assert_int_equal(rx.nlast, 1);
+	assert_int_equal(weft_rx_commit(&rx, 5), 1);
+	assert_int_equal(take(5, 1), WEFT_RX_DUP);
+	assert_int_equal(rx.nlast, 1);
+}
+
+static void claim__window_bounds(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 1u << 31);
+	for (__u32 i = 0; i < 70; i++)
+		place((1u << 31) + i, 0);
+	weft_rx_advance(&rx);
+	assert_int_equal(rx.next, (1u << 31) + 70);
+	assert_int_equal(take(rx.next - 1, 0), WEFT_RX_DUP);
+	assert_int_equal(take(rx.next - WEFT_WIN, 0), WEFT_RX_DUP);
+	assert_int_equal(take(rx.next - WEFT_WIN - 1, 0), WEFT_RX_OUT);
+	assert_int_equal(take(rx.next + WEFT_WIN, 0), WEFT_RX_OUT);
+	assert_int_equal(take(rx.next + (1u << 30), 0), WEFT_RX_OUT);
+	assert_int_equal(take(rx.next + WEFT_WIN - 1, 0), WEFT_RX_NEW);
+}
+
+static void advance__stops_at_the_first_gap(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 60);
+	for (__u32 psn = 61; psn < 300; psn++)
+		place(psn, psn % 10 == 0);
+	assert_int_equal(rx.next, 60);
+	assert_int_equal(rx.msn, 0);
+	assert_int_equal(rx.nlast, 23);
+	place(60, 0);
+	assert_int_equal(rx.next, 300);
+	assert_int_equal(rx.msn, 23);
+	assert_int_equal(rx.nlast, 0);
+}
+
+static void advance__three_words_a_call(void **state)
+{
+	int calls = 0;
+
+	(void)state;
+	weft_rx_init(&rx, 32);
+	for (__u32 psn = 33; psn < 32 + WEFT_WIN; psn++) {
+		assert_int_equal(weft_rx_claim(&rx, psn, 0), WEFT_RX_NEW);
+		weft_rx_commit(&rx, psn);
+	}
+	assert_int_equal(weft_rx_claim(&rx, 32, 0), WEFT_RX_NEW);
+	assert_int_equal(weft_rx_commit(&rx, 32), 0);
+	do {
+		__u32 before = rx.next;
+		int more = weft_rx_advance(&rx);
+
+		assert_true(rx.next - before <= 3 * 64);
+		calls++;
+		if (!more)
+			break;
+		assert_true(calls < 10);
+	} while (1);
+	assert_int_equal(rx.next, 32 + WEFT_WIN);
+	assert_int_equal(calls, 6);
+	for (int i = 0; i < WEFT_WIN_WORDS; i++)
+		assert_true(!rx.claimed[i] && !rx.placed[i] && !rx.last[i]);
+}
+
+static void advance__claimed_is_not_placed(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0);
+	assert_int_equal(take(0, 1), WEFT_RX_NEW);
+	place(1, 1);
+	weft_rx_advance(&rx);
+	assert_int_equal(rx.next, 0);
+	assert_int_equal(rx.msn, 0);
+	assert_int_equal(weft_rx_commit(&rx, 0), 1);
+	weft_rx_advance(&rx);
+	assert_int_equal(rx.msn, 2);
+}
+
+static void commit__asks_for_advance_while_an_end_is_pending(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0);
+	assert_int_equal(take(0, 0), WEFT_RX_NEW);
+	assert_int_equal(take(1, 0), WEFT_RX_NEW);
+	assert_int_equal(weft_rx_commit(&rx, 0), 0);
+	assert_int_equal(take(2, 1), WEFT_RX_NEW);
+	assert_int_equal(weft_rx_commit(&rx, 2), 1);
+	assert_int_equal(weft_rx_commit(&rx, 1), 1);
+	while (weft_rx_advance(&rx))
+		;
+	assert_int_equal(rx.msn, 1);
+}
+
+static void sack__reports_the_word_around(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 64);
+	place(66, 0);
+	place(127, 0);
+	place(128, 0);
+	weft_rx_sack(&rx, 66, &sack);
+	assert_int_equal(sack.base, 64);
+	assert_true(sack.bits == (1ull << 2 | 1ull << 63));
+	assert_int_equal(sack.cum, 64);
+	assert_int_equal(sack.msn, 0);
+	weft_rx_sack(&rx, 128, &sack);
+	assert_int_equal(sack.base, 128);
+	assert_true(sack.bits == 1);
+}
+
+/*
+ * `next` stands at the end of word 0, the newest PSN is in word 0 as well: what
+ * is placed at `next` must not be reported as PSN + WEFT_WIN.
+ */
+static void sack__no_bit_beyond_the_window(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 62);
+	place(63, 0);
+	place(1025, 0);
+	weft_rx_sack(&rx, 1025, &sack);
+	assert_int_equal(sack.base, 1024);
+	assert_true(sack.bits == 1ull << 1);
+	weft_rx_sack(&rx, 63, &sack);
+	assert_int_equal(sack.base, 0);
+	assert_true(sack.bits & 1ull << 63);
+}
+
+static void sack__of_an_old_duplicate(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0);
+	for (__u32 psn = 0; psn < 2000; psn++)
+		place(psn, 1);
+	assert_int_equal(take(1500, 1), WEFT_RX_DUP);
+	weft_rx_sack(&rx, 1500, &sack);
+	assert_int_equal(sack.cum, 2000);
+	assert_int_equal(sack.msn, 2000);
+	assert_true(sack.bits == 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(claim__in_order_message_completes),
+		cmocka_unit_test(claim__wraps_with_the_psn),
+		cmocka_unit_test(claim__twice_is_busy_then_duplicate),
+		cmocka_unit_test(claim__window_bounds),
+		cmocka_unit_test(advance__stops_at_the_first_gap),
+		cmocka_unit_test(advance__three_words_a_call),
+		cmocka_unit_test(advance__claimed_is_not_placed),
+		cmocka_unit_test(commit__asks_for_advance_while_an_end_is_pending),
+		cmocka_unit_test(sack__reports_the_word_around),
+		cmocka_unit_test(sack__no_bit_beyond_the_window),
+		cmocka_unit_test(sack__of_an_old_duplicate),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -140,8 +140,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	bpf_spin_lock(&q->lock);
 	code = q->rx.err;
 	msn = q->rx.msn;
-	weft_rx_advance(&q->rx);
-	v = code ? WEFT_RX_OUT : weft_rx_claim(&q->rx, psn, last);
+	v = code ? WEFT_RX_OUT : weft_rx_admit(&q->rx, psn, last);
 	if (q->rx.msn != msn)
 		WRITE_ONCE(ring->arrived, q->rx.msn);
 	bpf_spin_unlock(&q->lock);

@@ -10,16 +10,16 @@ static const char *const counter_names[] = {
 	WEFT_DROPS(X)
 #undef X
 #define X(name, text) #name,
-	WEFT_COUNTS(X)
+		WEFT_COUNTS(X)
 #undef X
 };
 #define COUNTERS ((int)(sizeof(counter_names) / sizeof(counter_names[0])))
 
-#define FAIL_AT(...)                       \
-	do {                               \
-		print_error(__VA_ARGS__);  \
-		print_error("\n");         \
-		_fail(file, line);         \
+#define FAIL_AT(...)                      \
+	do {                              \
+		print_error(__VA_ARGS__); \
+		print_error("\n");        \
+		_fail(file, line);        \
 	} while (0)
 
 static int find_counter(const char *name, size_t n)

@@ -93,6 +93,18 @@ static int fill_ways_out(void)
 	return err ? err : put(map_fd("cpus"), 0, &cpu);
 }
 
+/* The object of mutate.sh holds all its mutations; WEFT_BPF_MUTATION names the one that is on. */
+static int choose_mutation(void)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(s.obj, ".rodata.mutation");
+	const char *text = getenv("WEFT_BPF_MUTATION");
+	uint32_t n = text ? strtoul(text, NULL, 10) : 0;
+
+	if (!map)
+		return text ? -ENOENT : 0;
+	return bpf_map__set_initial_value(map, &n, sizeof(n));
+}
+
 static int load_object(void)
 {
 	struct bpf_program *p;
@@ -104,7 +116,9 @@ static int load_object(void)
 	/* bpf_prog_test_run() refuses devmap and cpumap programs; their code does not differ */
 	bpf_object__for_each_program(p, s.obj)
 		bpf_program__set_expected_attach_type(p, BPF_XDP);
-	err = bpf_object__load(s.obj);
+	err = choose_mutation();
+	if (!err)
+		err = bpf_object__load(s.obj);
 	if (err)
 		return err;
 	for (int i = 0; i < FX_PROGS; i++) {
@@ -296,7 +310,8 @@ void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload)
 static void set_up_qp(int i)
 {
 	struct sockaddr_storage local, peer;
-	uint8_t smac[6] = { 2, 0, 0, 9, i / 2, 1 + i % 2 }, dmac[6] = { 2, 0, 0, 9, i / 2, 2 - i % 2 };
+	uint8_t smac[6] = { 2, 0, 0, 9, i / 2, 1 + i % 2 },
+		dmac[6] = { 2, 0, 0, 9, i / 2, 2 - i % 2 };
 	struct fx_qp *q = &fx.qp[i];
 	struct weft_qpctl *c;
 

@@ -42,14 +42,14 @@ struct fx_qp {
 #define FX_POOL   ((size_t)FX_CHUNKS * WEFT_CHUNK)
 
 /* The MR that peers write to, and the one that WRITEs are sent from. */
-#define FX_T_OFF 4161u /* in its pool: unaligned on purpose */
-#define FX_T_LEN (2 * WEFT_CHUNK + 9001u)
-#define FX_T_KEY WEFT_KEY(17, 3)
-#define FX_S_OFF 777u
-#define FX_S_LEN (2 * WEFT_CHUNK + 5003u)
-#define FX_S_KEY WEFT_KEY(18, 5)
-#define FX_PSN   0x12345678u /* first PSN of every QP */
-#define FX_FULL  3328u /* payload of a full segment */
+#define FX_T_OFF  4161u /* in its pool: unaligned on purpose */
+#define FX_T_LEN  (2 * WEFT_CHUNK + 9001u)
+#define FX_T_KEY  WEFT_KEY(17, 3)
+#define FX_S_OFF  777u
+#define FX_S_LEN  (2 * WEFT_CHUNK + 5003u)
+#define FX_S_KEY  WEFT_KEY(18, 5)
+#define FX_PSN    0x12345678u /* first PSN of every QP */
+#define FX_FULL   3328u       /* payload of a full segment */
 
 struct frame {
 	uint32_t len;
@@ -71,10 +71,10 @@ extern struct fx {
 	struct fx_qp qp[FX_QPS];
 	struct weft_devcfg *cfg;
 	struct weft_devrun *run;
-	struct weft_mr_ent *mr; /* [WEFT_MRS] */
-	struct weft_qpctl *ctl; /* [WEFT_QPS] */
+	struct weft_mr_ent *mr;   /* [WEFT_MRS] */
+	struct weft_qpctl *ctl;   /* [WEFT_QPS] */
 	uint8_t *target, *source; /* the pools as they are */
-	uint8_t *want; /* the target pool as it should be */
+	uint8_t *want;            /* the target pool as it should be */
 	/* the last run */
 	uint32_t t0, t1; /* when it began and ended, ticks */
 	struct frame in, out;
@@ -86,7 +86,8 @@ extern struct fx {
 int fx_load(void); /* once; 0 or -errno */
 void fx_unload(void);
 int fx_reset(void **state); /* before every test */
-int fx_check_memory(void **state); /* after every test: neither pool differs from what it should be */
+int fx_check_memory(
+	void **state); /* after every test: neither pool differs from what it should be */
 int fx_verifier(void (*line)(const char *name, uint32_t insns)); /* each program; -errno */
 
 /* XDP_* of program p on frame f; fills in fx. */
@@ -123,25 +124,23 @@ void fx_state(const char *file, int line);
 void fx_memory(const char *file, int line);
 void fx_bytes(const void *got, const void *want, size_t n, const char *what, const char *file,
 	      int line);
-#define expect_counters(s) fx_counters(s, __FILE__, __LINE__)
-#define expect_frame(f)    fx_frame(f, __FILE__, __LINE__)
-#define expect_same()      fx_state(__FILE__, __LINE__) /* no map has changed */
-#define expect_pools()    fx_memory(__FILE__, __LINE__) /* both pools are as they should be */
+#define expect_counters(s)         fx_counters(s, __FILE__, __LINE__)
+#define expect_frame(f)            fx_frame(f, __FILE__, __LINE__)
+#define expect_same()              fx_state(__FILE__, __LINE__) /* no map has changed */
+#define expect_pools()             fx_memory(__FILE__, __LINE__) /* both pools are as they should be */
 #define expect_bytes(got, want, n) fx_bytes(got, want, n, #got, __FILE__, __LINE__)
 
 /* Program p on f: this verdict, the frame untouched, no map changed, these counters. */
 void fx_inert(enum fx_prog p, const struct frame *f, int verdict, const char *counters,
 	      const char *file, int line);
-#define expect_drop(f, counters) \
-	fx_inert(FX_NIC, f, XDP_DROP, counters, __FILE__, __LINE__)
-#define expect_pass(f) fx_inert(FX_NIC, f, XDP_PASS, "", __FILE__, __LINE__)
-#define expect_inert(p, f, verdict, counters) \
-	fx_inert(p, f, verdict, counters, __FILE__, __LINE__)
+#define expect_drop(f, counters)              fx_inert(FX_NIC, f, XDP_DROP, counters, __FILE__, __LINE__)
+#define expect_pass(f)                        fx_inert(FX_NIC, f, XDP_PASS, "", __FILE__, __LINE__)
+#define expect_inert(p, f, verdict, counters) fx_inert(p, f, verdict, counters, __FILE__, __LINE__)
 
 /* ---- packets (packet.c) ---- */
 
 struct pkt {
-	bool v6, csum; /* csum: with a UDP checksum */
+	bool v6, csum;   /* csum: with a UDP checksum */
 	bool keep_check; /* h.check is sent as it is */
 	uint8_t dmac[6], smac[6];
 	uint32_t saddr[4], daddr[4];
@@ -161,7 +160,7 @@ void pkt_data(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t ro
 void pkt_ack(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cum, uint32_t msn);
 void pkt_nak(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t code);
 void pkt_frame(const struct pkt *p, struct frame *f);
-void pkt_csum(struct frame *f); /* put the right UDP checksum in */
+void pkt_csum(struct frame *f);          /* put the right UDP checksum in */
 bool pkt_csum_ok(const struct frame *f); /* UDP, and IPv4's header */
 void pkt_reply(struct pkt *reply, const struct pkt *request, const struct fx_qp *from, uint8_t op);
 const struct weft_hdr *frame_hdr(const struct frame *f); /* a copy */
@@ -186,7 +185,7 @@ uint32_t fx_sent(const struct fx_qp *q, const struct seg *s, const char *file, i
 void fx_template(const struct fx_qp *q, enum weft_db_op op, const char *file, int line);
 uint32_t fx_fill(const struct fx_qp *q); /* one clone of q is filled; its send time */
 void fx_fill_n(const struct fx_qp *q, int n);
-#define expect_sent(q, ...) fx_sent(q, &(struct seg){ __VA_ARGS__ }, __FILE__, __LINE__)
+#define expect_sent(q, ...)    fx_sent(q, &(struct seg){ __VA_ARGS__ }, __FILE__, __LINE__)
 #define expect_template(q, op) fx_template(q, op, __FILE__, __LINE__)
 
 /* ---- the tests ---- */
@@ -195,6 +194,9 @@ extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_targ
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
-#define FX_END     { NULL, NULL, NULL, NULL, NULL }
+#define FX_END                               \
+	{                                    \
+		NULL, NULL, NULL, NULL, NULL \
+	}
 
 #endif

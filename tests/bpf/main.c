@@ -39,8 +39,8 @@ static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest *groups[] = {
-		cost_tests,	fx_tests_parse, fx_tests_admit, fx_tests_target, fx_tests_place,
-		fx_tests_ack,	fx_tests_fill,	fx_tests_bell,	fx_tests_score,
+		cost_tests,   fx_tests_parse, fx_tests_admit, fx_tests_target, fx_tests_place,
+		fx_tests_ack, fx_tests_fill,  fx_tests_bell,  fx_tests_score,
 	};
 	static struct CMUnitTest all[TESTS_MAX];
 	int n = 0, err;

@@ -46,12 +46,13 @@ static void data(struct fx_qp *q, struct pkt *p, uint32_t psn, uint32_t len)
 static void ack__headers_are_fresh(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		data(q, &p, FX_PSN, 100);
-		p.ttl = 3; /* after many routers */
-		p.tos = 0xb9; /* another DSCP, ECT(1) */
+		p.ttl = 3;               /* after many routers */
+		p.tos = 0xb9;            /* another DSCP, ECT(1) */
 		memset(p.smac, 0x66, 6); /* the last router's */
 		memset(p.dmac, 0x77, 6);
 		p.sport = 1234;
@@ -66,7 +67,8 @@ static void ack__headers_are_fresh(void **state)
 static void ack__echoes(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t i = 0; i < 64; i++) {
 			struct pkt p;
 
@@ -85,7 +87,8 @@ static void ack__echoes(void **state)
 static void ack__csum_never_zero(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p, a;
 
 		q->ctl->flags |= WEFT_QPF_CSUM;
@@ -116,7 +119,8 @@ static void ack__csum_never_zero(void **state)
 static void ack__ce(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t ecn = 0; ecn < 4; ecn++) {
 			struct pkt p;
 
@@ -125,8 +129,8 @@ static void ack__ce(void **state)
 			acked(q, &p,
 			      (struct reply){ FX_PSN + ecn + 1, ecn + 1, (FX_PSN + ecn) & ~63u, 0,
 					      ecn == 3 ? WEFT_F_CE : 0 },
-			      ecn == 3 ? "rx_data rx_bytes=10 rx_ce tx_ack" :
-					 "rx_data rx_bytes=10 tx_ack");
+			      ecn == 3 ? "rx_data rx_bytes=10 rx_ce tx_ack"
+				       : "rx_data rx_bytes=10 tx_ack");
 		}
 	}
 }
@@ -137,7 +141,8 @@ static void ack__sack(void **state)
 	const uint32_t base = (FX_PSN + 63) & ~63u;
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint64_t bits = 0;
 		struct pkt p;
 
@@ -165,7 +170,8 @@ static void ack__sack(void **state)
 static void ack__duplicates(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		data(q, &p, FX_PSN, 100);
@@ -187,8 +193,7 @@ static void ack__duplicates(void **state)
 		/* even when the key has gone since: the peer has a right to its ACK */
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].key = 0;
 		pkt_data(&p, q->peer, FX_PSN, 0, random_bytes(98), 100);
-		acked(q, &p,
-		      (struct reply){ FX_PSN + 1, 1, FX_PSN & ~63u, 1ull << 58, WEFT_F_DUP },
+		acked(q, &p, (struct reply){ FX_PSN + 1, 1, FX_PSN & ~63u, 1ull << 58, WEFT_F_DUP },
 		      "rx_dup tx_ack");
 		expect_same();
 		expect_pools();
@@ -200,7 +205,8 @@ static void ack__duplicates(void **state)
 static void ack__busy(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct weft_rx rx;
 		struct pkt p;
 
@@ -216,17 +222,15 @@ static void ack__busy(void **state)
 static void ack__window(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		static const struct {
 			int32_t d;
 			const char *counters;
 		} cases[] = {
-			{ WEFT_WIN, "drop.window" },
-			{ WEFT_WIN + 1, "drop.window" },
-			{ 0x7fffffff, "drop.window" },
-			{ INT32_MIN, "drop.window" },
-			{ -WEFT_WIN - 1, "drop.window" },
-			{ -1, "rx_dup tx_ack" },
+			{ WEFT_WIN, "drop.window" },      { WEFT_WIN + 1, "drop.window" },
+			{ 0x7fffffff, "drop.window" },    { INT32_MIN, "drop.window" },
+			{ -WEFT_WIN - 1, "drop.window" }, { -1, "rx_dup tx_ack" },
 			{ -WEFT_WIN, "rx_dup tx_ack" },
 		};
 		struct pkt p;
@@ -255,7 +259,8 @@ static void ack__window(void **state)
 static void ack__psn_wrap(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t psn0 = 0xfffffff0u;
 		struct pkt p;
 
@@ -284,7 +289,8 @@ static void ack__psn_wrap(void **state)
 static void ack__wake_up(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t qpn, kind;
 		struct pkt p;
 
@@ -352,7 +358,8 @@ static void ack__no_cq(void **state)
 static void ack__other_qps_untouched(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		data(q, &p, FX_PSN, 8);

@@ -25,9 +25,9 @@ static void send_one(struct fx_qp *q)
 /* What every test below spoils is accepted when it is not spoilt. */
 static void admit__good(void **state)
 {
-	static const int verdict[] = { [WEFT_OP_DATA] = XDP_TX,
-				       [WEFT_OP_ACK] = XDP_DROP,
-				       [WEFT_OP_NAK] = XDP_DROP };
+	static const int verdict[] = {
+		[WEFT_OP_DATA] = XDP_TX, [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP
+	};
 	static const char *const counters[] = {
 		[WEFT_OP_DATA] = "rx_data rx_bytes=100 tx_ack",
 		[WEFT_OP_ACK] = "rx_ack absorbed",
@@ -35,8 +35,10 @@ static void admit__good(void **state)
 	};
 
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			struct pkt p;
 
 			fx_reset(NULL);
@@ -57,8 +59,10 @@ static void admit__good(void **state)
 static void admit__version(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			for (int v = 0; v < 256; v++) {
 				struct pkt p;
 
@@ -76,7 +80,8 @@ static void admit__version(void **state)
 static void admit__opcode(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int op = 0; op < 256; op++) {
 			struct pkt p;
 
@@ -95,8 +100,10 @@ static void admit__unknown_qpn(void **state)
 	static const uint32_t qpns[] = { 0, 2, 8, WEFT_QPS - 1, WEFT_QPS, 0xffff, 0xffffffff };
 
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			for (size_t i = 0; i < sizeof(qpns) / sizeof(qpns[0]); i++) {
 				struct pkt p;
 
@@ -120,8 +127,10 @@ static void admit__unknown_qpn(void **state)
 static void admit__not_connected(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			uint32_t qpn = q->ctl->qpn, flags = q->ctl->flags & WEFT_QPF_V6;
 			struct pkt p;
 
@@ -147,8 +156,10 @@ static void admit__not_connected(void **state)
 static void admit__stale_generation(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			for (int bit = 16; bit < 32; bit++) {
 				struct pkt p;
 
@@ -165,8 +176,10 @@ static void admit__stale_generation(void **state)
 static void admit__forged_source(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			for (int bit = 0; bit < (q->v6 ? 128 : 32); bit++) {
 				struct pkt p;
 
@@ -186,7 +199,8 @@ static void admit__forged_source(void **state)
 static void admit__other_family(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		packet(&p, q, WEFT_OP_DATA);
@@ -203,8 +217,10 @@ static void admit__other_family(void **state)
 static void admit__wrong_conn(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			for (int bit = 0; bit < 64; bit++) {
 				struct pkt p;
 
@@ -221,8 +237,10 @@ static void admit__wrong_conn(void **state)
 static void admit__bit_flips(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			send_one(q);
 			for (int bit = 0; bit < WEFT_HDR_LEN * 8; bit++) {
 				const char *want = "drop.check";
@@ -259,8 +277,10 @@ static void admit__bit_flips(void **state)
 static void admit__other_key(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			struct pkt p;
 
 			packet(&p, q, op);
@@ -275,8 +295,10 @@ static void admit__other_key(void **state)
 static void admit__length(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			static const int lies[] = { -100, -1, 1, 64, 3228, 0x8000 };
 			struct pkt p;
 
@@ -305,11 +327,14 @@ static void admit__length(void **state)
 static void admit__csum_wrong(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			send_one(q);
 			for (int csum = q->v6; csum < 2; csum++) {
-				q->ctl->flags = (q->v6 ? WEFT_QPF_V6 : 0) | (csum ? WEFT_QPF_CSUM : 0);
+				q->ctl->flags =
+					(q->v6 ? WEFT_QPF_V6 : 0) | (csum ? WEFT_QPF_CSUM : 0);
 				for (int bit = 0; bit < 16; bit++) {
 					struct pkt p;
 
@@ -328,7 +353,8 @@ static void admit__csum_wrong(void **state)
 static void admit__csum_payload_flips(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t at = 0; at < 1535; at++) {
 			struct pkt p;
 
@@ -344,8 +370,10 @@ static void admit__csum_payload_flips(void **state)
 static void admit__csum_missing(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			struct pkt p;
 
 			send_one(q);
@@ -361,12 +389,13 @@ static void admit__csum_missing(void **state)
 /* Right sums at all residues of the pieces that the sum is made of. */
 static void admit__csum_right(void **state)
 {
-	static const uint32_t lens[] = { 0,   1,   2,	3,    4,    5,	  439,	440,  441,  442,  443,
-					 444, 511, 512, 513,  951,  952,  953,	1024, 1408, 1463, 1464,
-					 1465, 2047, 3000, 3325, 3326, 3327, 3328 };
+	static const uint32_t lens[] = { 0,    1,    2,    3,    4,    5,    439,  440,  441,  442,
+					 443,  444,  511,  512,  513,  951,  952,  953,  1024, 1408,
+					 1463, 1464, 1465, 2047, 3000, 3325, 3326, 3327, 3328 };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			struct pkt p, ack;
 			struct frame want;
@@ -396,8 +425,10 @@ static void admit__csum_right(void **state)
 static void admit__dead_owner(void **state)
 {
 	(void)state;
-	EACH_OP(op) {
-		BOTH(q) {
+	EACH_OP(op)
+	{
+		BOTH(q)
+		{
 			struct pkt p;
 
 			fx_reset(NULL);
@@ -416,7 +447,8 @@ static void admit__closed(void **state)
 	static const uint32_t states[] = { WEFT_QP_ERR, WEFT_QP_CLOSED };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int i = 0; i < 2; i++) {
 			struct pkt p, nak;
 			struct frame want;

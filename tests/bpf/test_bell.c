@@ -25,7 +25,8 @@ static void bell__in_place(void **state)
 	static const uint32_t lens[] = { 0, 1, 64, 511, 1024, FX_FULL };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			fx_qp_init(q, FX_PSN, FX_FULL);
 			memset(fx.run, 0, sizeof(*fx.run));
@@ -59,12 +60,13 @@ static void bell__spawn(void **state)
 {
 	static const struct {
 		uint32_t packets, spawned;
-	} cases[] = { { 1, 1 },	  { 2, 2 },   { 3, 2 },	  { 4, 4 },   { 7, 4 },	   { 8, 8 },
-		      { 15, 8 },  { 16, 16 }, { 31, 16 }, { 32, 32 }, { 63, 32 },  { 64, 64 },
-		      { 65, 64 }, { 300, 64 } };
+	} cases[] = { { 1, 1 },   { 2, 2 },   { 3, 2 },   { 4, 4 },   { 7, 4 },
+		      { 8, 8 },   { 15, 8 },  { 16, 16 }, { 31, 16 }, { 32, 32 },
+		      { 63, 32 }, { 64, 64 }, { 65, 64 }, { 300, 64 } };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 			char want[64];
 
@@ -105,7 +107,8 @@ static void bell__budget(void **state)
 	};
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 			fx_qp_init(q, FX_PSN, FX_FULL);
 			fx_post(q, 0, 0, 1 << 20);
@@ -126,7 +129,8 @@ static void bell__budget(void **state)
 static void bell__nothing_posted(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int op = WEFT_DB_POST; op <= WEFT_DB_GROW; op++) {
 			if (op == WEFT_DB_FILL)
 				continue;
@@ -141,15 +145,16 @@ static void bell__nothing_posted(void **state)
 static void bell__malformed(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		fx_post(q, 0, 0, 10);
 		for (int cpu = 0; cpu < 2; cpu++) {
 			enum fx_prog p = cpu ? FX_CPU : FX_DB;
 			int good = cpu ? WEFT_DB_GROW : WEFT_DB_POST;
 
 			for (int op = 0; op < 8; op++) {
-				if (cpu ? op == WEFT_DB_GROW :
-					  op == WEFT_DB_POST || op == WEFT_DB_LOOK)
+				if (cpu ? op == WEFT_DB_GROW
+					: op == WEFT_DB_POST || op == WEFT_DB_LOOK)
 					continue;
 				doorbell_frame(&f, op, q->ctl->qpn, 60);
 				expect_inert(p, &f, XDP_DROP, "drop.doorbell");
@@ -173,7 +178,8 @@ static void bell__malformed(void **state)
 static void bell__no_qp(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int cpu = 0; cpu < 2; cpu++) {
 			enum fx_prog p = cpu ? FX_CPU : FX_DB;
 			int op = cpu ? WEFT_DB_GROW : WEFT_DB_POST;
@@ -214,7 +220,8 @@ static void age(const struct fx_qp *q, uint32_t psn, uint32_t us)
 static void bell__look(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		fx_post(q, 9, 8, 100);
 		fx_fill(q);
 		ring(q, WEFT_DB_LOOK, 60, XDP_DROP, "doorbell absorbed");
@@ -249,7 +256,8 @@ static void bell__look(void **state)
 static void bell__error(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		static struct weft_tx tx;
 
 		fx_post(q, 0, 0, 1 << 20);
@@ -264,7 +272,8 @@ static void bell__error(void **state)
 static void bell__corrupt_ring(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		/* far ahead: counts as nothing queued */
 		q->ring->sq_prod = 0x40000000;
 		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 200);
@@ -287,7 +296,8 @@ static void bell__corrupt_ring(void **state)
 static void bell__local_error(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		fx_post(q, FX_S_LEN, 0, 1);
 		ring(q, WEFT_DB_POST, 300, XDP_DROP, "doorbell inplace drop.fill");
 		expect_frame(&f);

@@ -14,11 +14,12 @@ static void fill(const struct fx_qp *q, int verdict, const char *counters)
 /* Headers, payload, checksum, and the state that says a token is out. */
 static void fill__frame(void **state)
 {
-	static const uint32_t lens[] = { 0,   1,   2,	 3,    5,    64,   255,	 511,
+	static const uint32_t lens[] = { 0,   1,   2,    3,    5,    64,   255,  511,
 					 512, 999, 1024, 2047, 2048, 3071, 3327, FX_FULL };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			uint32_t n = lens[i];
 
@@ -61,8 +62,9 @@ static void fill__v4_csum(void **state)
 static void fill__straddles(void **state)
 {
 	(void)state;
-	BOTH(q) {
-		static const uint32_t split[] = { 0,	1,    2,    100,  1664, 3326,
+	BOTH(q)
+	{
+		static const uint32_t split[] = { 0,    1,    2,    100,  1664, 3326,
 						  3327, 3328, 4095, 4096, 4097 };
 
 		for (uint32_t i = 0; i < sizeof(split) / sizeof(split[0]); i++) {
@@ -81,7 +83,8 @@ static void fill__straddles(void **state)
 static void fill__segments(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		const uint32_t payload = 1408, len = 2 * 1408 + 77;
 
 		fx_qp_init(q, 0xfffffffeu, payload);
@@ -109,7 +112,8 @@ static void fill__segments(void **state)
 static void fill__window_full(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		static struct weft_tx tx;
 
 		fx_post(q, 0, 0, 1 << 20);
@@ -129,7 +133,8 @@ static void fill__not_a_template(void **state)
 	struct pkt p;
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		fx_post(q, 0, 0, 10);
 		db.qpn = q->ctl->qpn;
 		pkt_data(&p, q, FX_PSN, 0, random_bytes(1), 10);
@@ -154,7 +159,8 @@ static void fill__not_a_template(void **state)
 static void fill__no_qp(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t qpn = q->ctl->qpn;
 
 		fx_reset(NULL);
@@ -180,12 +186,13 @@ static void fill__no_qp(void **state)
 }
 
 /* The work request fails with a local error; nothing leaves, now or later. */
-static void local_error(struct fx_qp *q, uint64_t loff, uint32_t len)
+static void local_error_key(struct fx_qp *q, uint32_t lkey, uint64_t loff, uint32_t len)
 {
 	uint32_t qpn, kind;
 
 	fx_qp_init(q, FX_PSN, len > FX_FULL ? len : FX_FULL);
 	fx_post(q, loff, 0, len);
+	q->ring->sq[0].lkey = lkey;
 	q->ring->arm_tx = 1;
 	fill(q, XDP_DROP, "drop.fill event");
 	assert_int_equal(TX_AFTER(q)->err, WEFT_TX_ERR_LOCAL);
@@ -205,18 +212,26 @@ static void local_error(struct fx_qp *q, uint64_t loff, uint32_t len)
 	expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
 }
 
+static void local_error(struct fx_qp *q, uint64_t loff, uint32_t len)
+{
+	local_error_key(q, FX_S_KEY, loff, len);
+}
+
 static void fill__local_errors(void **state)
 {
 	struct weft_mr_ent *mr = &fx.mr[WEFT_KEY_IDX(FX_S_KEY)], good;
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		fx_reset(NULL);
 		good = *mr;
 		mr->key ^= 1u << 12;
 		local_error(q, 0, 100);
 		mr->key = 0;
 		local_error(q, 0, 100);
+		fx.mr[0] = *mr; /* key 0 names entry 0, which is free */
+		local_error_key(q, 0, 0, 100);
 		*mr = good;
 		for (int bit = 0; bit < 32; bit++) {
 			mr->pd = good.pd ^ 1u << bit;
@@ -233,7 +248,7 @@ static void fill__local_errors(void **state)
 		local_error(q, 0 - 100ull, 100);
 		local_error(q, 1ull << 63, 1);
 		local_error(q, 0, FX_FULL + 1); /* no such segment on any path */
-		mr->len = 1ull << 40; /* a table that points behind its pool */
+		mr->len = 1ull << 40;           /* a table that points behind its pool */
 		local_error(q, FX_POOL - FX_S_OFF, 100);
 		*mr = good;
 		fx_pool_remove(FX_POOL_S);
@@ -246,7 +261,8 @@ static void fill__local_errors(void **state)
 static void fill__bounds(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		static const uint32_t lens[] = { 0, 1, 100, FX_FULL };
 
 		for (uint32_t i = 0; i < 4; i++) {
@@ -265,7 +281,8 @@ static void fill__corrupt_ring(void **state)
 	static const uint32_t behind[] = { 0xffffffff, 0x80000000 };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
 			fx_qp_init(q, FX_PSN, FX_FULL);
 			fx_post(q, 0, 0, 10);
@@ -301,7 +318,8 @@ static void fill__corrupt_ring(void **state)
 static void fill__claimed(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct weft_db db = { .magic = WEFT_DB_MAGIC, .op = WEFT_DB_FILL, .claimed = 1 };
 		static struct weft_tx tx;
 		struct frame first;
@@ -335,7 +353,8 @@ static void fill__claimed(void **state)
 static void fill__sink(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
 		expect_inert(FX_SINK, &f, XDP_DROP, "");
 	}

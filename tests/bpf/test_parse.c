@@ -27,12 +27,18 @@ static void control(struct fx_qp *q)
 
 static void parse__other_ethertypes(void **state)
 {
-	static const uint16_t types[] = { 0x0806 /* ARP */, 0x88cc /* LLDP */, 0x8100 /* VLAN */,
-					  0x88a8 /* QinQ */, 0x8847 /* MPLS */, 0, 0xffff,
+	static const uint16_t types[] = { 0x0806 /* ARP */,
+					  0x88cc /* LLDP */,
+					  0x8100 /* VLAN */,
+					  0x88a8 /* QinQ */,
+					  0x8847 /* MPLS */,
+					  0,
+					  0xffff,
 					  WEFT_DB_ETHERTYPE };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 			good(q, 200);
 			ETYPE(&f, types[i]);
@@ -45,7 +51,8 @@ static void parse__other_ethertypes(void **state)
 static void parse__vlan_tag(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		good(q, 200);
 		memmove(f.b + 16, f.b + 12, f.len - 12);
 		ETYPE(&f, 0x8100);
@@ -59,7 +66,8 @@ static void parse__vlan_tag(void **state)
 static void parse__other_protocols(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int proto = 0; proto < 256; proto++) {
 			if (proto == IPPROTO_UDP)
 				continue;
@@ -74,7 +82,8 @@ static void parse__other_protocols(void **state)
 static void parse__other_ports(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int bit = 0; bit < 16; bit++) {
 			good(q, 64);
 			f.b[(q->v6 ? 56 : 36) + bit / 8] ^= 1 << bit % 8;
@@ -143,7 +152,8 @@ static void parse__v6_version(void **state)
 
 static void parse__v6_extension_header(void **state)
 {
-	static const uint8_t next[] = { 0 /* hop-by-hop */, 43 /* routing */, 44 /* fragment */, 60 };
+	static const uint8_t next[] = { 0 /* hop-by-hop */, 43 /* routing */, 44 /* fragment */,
+					60 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(next); i++) {
@@ -151,6 +161,8 @@ static void parse__v6_extension_header(void **state)
 		memmove(f.b + 62, f.b + 54, f.len - 54);
 		memset(f.b + 54, 0, 8);
 		f.b[54] = IPPROTO_UDP;
+		f.b[56] = fx.cfg->port >> 8; /* taken for UDP, it would be ours */
+		f.b[57] = fx.cfg->port;
 		f.b[20] = next[i];
 		f.b[19] += 8;
 		f.len += 8;
@@ -162,7 +174,8 @@ static void parse__v6_extension_header(void **state)
 static void parse__truncated(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t udp_end = q->v6 ? WEFT_V6_LEN : WEFT_V4_LEN, full;
 
 		good(q, 77);
@@ -193,10 +206,11 @@ static void put16(uint8_t *p, uint16_t v)
 static void parse__length_lies(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t ip = q->v6 ? 18 : 16, udp = q->v6 ? 58 : 38, ipb = q->v6 ? 0 : 20;
-		static const int lies[] = { 0, 1, 7, 8, 19, 20, 71, 8 + 64 + 63, 8 + 64 + 65, 1500,
-					    0x7fff, 0xffff };
+		static const int lies[] = { 0,  1,           7,           8,    19,     20,
+					    71, 8 + 64 + 63, 8 + 64 + 65, 1500, 0x7fff, 0xffff };
 
 		for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 			good(q, 64);
@@ -219,7 +233,8 @@ static void parse__length_lies(void **state)
 static void parse__trailing_bytes(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p, ack;
 		struct frame want;
 
@@ -230,7 +245,6 @@ static void parse__trailing_bytes(void **state)
 		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 		memcpy(fx.want + FX_T_OFF, random_bytes(3), 5);
 		pkt_reply(&ack, &p, q, WEFT_OP_ACK);
-		ack.h.ack.cum = htonl(FX_PSN); /* the next packet moves it on, or this one: LAST */
 		ack.h.ack.cum = htonl(FX_PSN + 1);
 		ack.h.ack.msn = htonl(1);
 		ack.h.ack.sack_base = htonl(FX_PSN & ~63u);

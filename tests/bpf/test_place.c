@@ -32,20 +32,21 @@ static void write_one(struct fx_qp *q, uint64_t roff, uint32_t len)
 
 static void place__lengths(void **state)
 {
-	static const uint32_t lens[] = { 0,    1,    2,	   3,	 4,    5,    7,	   8,	 63,   64,
-					 65,   127,  255,  256,	 511,  512,  1023, 1024, 1279, 1280,
+	static const uint32_t lens[] = { 0,    1,    2,    3,    4,    5,    7,    8,    63,   64,
+					 65,   127,  255,  256,  511,  512,  1023, 1024, 1279, 1280,
 					 1408, 2047, 2048, 2049, 3071, 3072, 3327, 3328 };
 
 	(void)state;
 	BOTH(q)
-		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
-			write_one(q, 5000 + i, lens[i]);
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
+		write_one(q, 5000 + i, lens[i]);
 }
 
 static void place__region_ends(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		write_one(q, 0, 1);
 		write_one(q, 0, FX_FULL);
 		write_one(q, FX_T_LEN - 1, 1);
@@ -59,8 +60,8 @@ static void place__alignments(void **state)
 {
 	(void)state;
 	BOTH(q)
-		for (uint32_t off = 0; off < 64; off++)
-			write_one(q, 10000 + off, 64 + off % 9);
+	for (uint32_t off = 0; off < 64; off++)
+		write_one(q, 10000 + off, 64 + off % 9);
 }
 
 /* Around the boundary of two chunks, at each split that is next to something. */
@@ -69,7 +70,8 @@ static void place__straddles(void **state)
 	static const uint32_t lens[] = { 1, 2, 64, 255, 1000, 2048, 3071, FX_FULL };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (int chunk = 1; chunk <= 2; chunk++) {
 			uint64_t edge = (uint64_t)chunk * WEFT_CHUNK - FX_T_OFF;
 
@@ -86,15 +88,15 @@ static void place__straddles(void **state)
 /* The last 4 KiB of a chunk, where the copy changes: both sides of the change. */
 static void place__near_the_edge(void **state)
 {
-	static const uint32_t before[] = { 1,	 2,    100,  3327, 3328, 3329, 4000, 4094,
+	static const uint32_t before[] = { 1,    2,    100,  3327, 3328, 3329, 4000, 4094,
 					   4095, 4096, 4097, 4098, 5000, 7423, 7424, 7425 };
 	static const uint32_t lens[] = { 1, 777, FX_FULL };
 
 	(void)state;
 	BOTH(q)
-		for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
-			for (int k = 0; k < 3; k++)
-				write_one(q, WEFT_CHUNK - FX_T_OFF - before[i], lens[k]);
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++)
+		for (int k = 0; k < 3; k++)
+			write_one(q, WEFT_CHUNK - FX_T_OFF - before[i], lens[k]);
 }
 
 /* A message of many packets, in an order of its own, over a chunk boundary. */
@@ -105,7 +107,8 @@ static void place__message_out_of_order(void **state)
 	uint64_t base = WEFT_CHUNK - FX_T_OFF - 20000;
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct weft_rx rx;
 
 		fx_rx_get(q, &rx);
@@ -138,7 +141,8 @@ static void place__message_out_of_order(void **state)
 static void place__zero_length(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		write_one(q, FX_T_LEN, 0);
 		write_one(q, 12345, 0);
 		assert_int_equal(q->ring->arrived, 2);
@@ -146,12 +150,8 @@ static void place__zero_length(void **state)
 }
 
 const struct CMUnitTest fx_tests_place[] = {
-	FX_TEST(place__lengths),
-	FX_TEST(place__region_ends),
-	FX_TEST(place__alignments),
-	FX_TEST(place__straddles),
-	FX_TEST(place__near_the_edge),
-	FX_TEST(place__message_out_of_order),
-	FX_TEST(place__zero_length),
-	FX_END,
+	FX_TEST(place__lengths),       FX_TEST(place__region_ends),
+	FX_TEST(place__alignments),    FX_TEST(place__straddles),
+	FX_TEST(place__near_the_edge), FX_TEST(place__message_out_of_order),
+	FX_TEST(place__zero_length),   FX_END,
 };

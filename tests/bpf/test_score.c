@@ -20,7 +20,8 @@ static void score__refill(void **state)
 	static const uint32_t lens[] = { 0, 1, 64, 1000, 3327, FX_FULL };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			uint32_t ts;
 			struct pkt p;
@@ -60,7 +61,8 @@ static void score__refill(void **state)
 static void score__absorb(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t qpn, kind, ts;
 		struct pkt p;
 
@@ -112,7 +114,8 @@ static void sent_at_once(const struct fx_qp *q, uint32_t psn, uint32_t n, uint32
 static void score__sack(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		const uint32_t psn = (FX_PSN + 63) & ~63u;
 		uint32_t ts = 0;
 		struct pkt p;
@@ -153,7 +156,8 @@ static void score__sack(void **state)
 static void score__unsent(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		static const struct {
 			int32_t psn, cum;
 			uint32_t msn, base;
@@ -197,7 +201,8 @@ static void score__unsent(void **state)
 static void score__surplus(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t ts;
 		struct pkt p;
 
@@ -222,7 +227,8 @@ static void score__surplus(void **state)
 static void score__lost(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		static struct weft_tx tx;
 		uint32_t ts;
 		struct pkt p;
@@ -255,7 +261,8 @@ static void score__lost(void **state)
 static void score__twin(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t ts;
 		struct pkt p;
 
@@ -282,7 +289,8 @@ static void score__twin(void **state)
 static void score__move(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t ts;
 		struct pkt p;
 
@@ -305,7 +313,8 @@ static void score__move(void **state)
 static void score__nak(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (uint32_t code = WEFT_NAK_KEY; code <= WEFT_NAK_MEMORY; code++) {
 			uint32_t kind, ts;
 			struct pkt p;
@@ -350,7 +359,8 @@ static void score__nak(void **state)
 static void score__local_error(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t ts;
 		struct pkt p;
 
@@ -372,7 +382,8 @@ static void score__local_error(void **state)
 static void score__corrupt_ring(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		uint32_t ts;
 		struct pkt p;
 
@@ -404,7 +415,8 @@ static void score__corrupt_ring(void **state)
 static void score__round_trip(void **state)
 {
 	(void)state;
-	BOTH(a) {
+	BOTH(a)
+	{
 		const uint32_t len = 30 * FX_FULL + 123;
 		const uint64_t loff = WEFT_CHUNK - FX_S_OFF - 50001,
 			       roff = WEFT_CHUNK - FX_T_OFF - 31;

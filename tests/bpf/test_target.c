@@ -78,7 +78,8 @@ static void target__wrong_key(void **state)
 					 0xffffffff };
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -103,7 +104,8 @@ static void target__wrong_key(void **state)
 static void target__free_entry(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].key = 0;
@@ -120,7 +122,8 @@ static void target__free_entry(void **state)
 static void target__other_pd(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		for (int bit = 0; bit < 32; bit++) {
@@ -136,7 +139,8 @@ static void target__other_pd(void **state)
 static void target__no_right(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = ~WEFT_ACCESS_REMOTE_WRITE;
@@ -191,7 +195,8 @@ static void target__bounds(void **state)
 	};
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 			struct pkt p;
 
@@ -213,7 +218,8 @@ static void target__bounds(void **state)
 static void target__pool_gone(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		fx_reset(NULL);
@@ -231,7 +237,8 @@ static void target__pool_gone(void **state)
 static void target__pool_too_short(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].len = 1ull << 40;
@@ -252,6 +259,9 @@ static void target__message_shape(void **state)
 	} cases[] = {
 		{ 0, 63, 64, WEFT_F_LAST }, /* more payload than message */
 		{ 1, 64, 64, WEFT_F_LAST },
+		{ 0, 63, 64, 0 },
+		{ 1, 64, 64, 0 },
+		{ 64, 64, 64, 0 },
 		{ 65, 64, 64, WEFT_F_LAST },
 		{ 0xffffffff, 64, 64, WEFT_F_LAST },
 		{ 0xffffffc0, 64, 64, 0 }, /* sums that wrap */
@@ -269,7 +279,8 @@ static void target__message_shape(void **state)
 	static uint8_t big[FX_FULL + 1];
 
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -291,7 +302,8 @@ static void target__message_shape(void **state)
 static void target__ring_gone(void **state)
 {
 	(void)state;
-	BOTH(q) {
+	BOTH(q)
+	{
 		struct pkt p;
 
 		q->ctl->ring = WEFT_PROC_QPS;
@@ -308,14 +320,9 @@ static void target__ring_gone(void **state)
 }
 
 const struct CMUnitTest fx_tests_target[] = {
-	FX_TEST(target__wrong_key),
-	FX_TEST(target__free_entry),
-	FX_TEST(target__other_pd),
-	FX_TEST(target__no_right),
-	FX_TEST(target__bounds),
-	FX_TEST(target__pool_gone),
-	FX_TEST(target__pool_too_short),
-	FX_TEST(target__message_shape),
-	FX_TEST(target__ring_gone),
-	FX_END,
+	FX_TEST(target__wrong_key),      FX_TEST(target__free_entry),
+	FX_TEST(target__other_pd),       FX_TEST(target__no_right),
+	FX_TEST(target__bounds),         FX_TEST(target__pool_gone),
+	FX_TEST(target__pool_too_short), FX_TEST(target__message_shape),
+	FX_TEST(target__ring_gone),      FX_END,
 };

@@ -3,7 +3,7 @@
 #include "sim.h"
 
 #define CANARY 0xa5 /* target bytes that nobody may write */
-#define SEAL 0x5a /* what the receiver leaves in a message it has taken */
+#define SEAL   0x5a /* what the receiver leaves in a message it has taken */
 #define MARGIN 2048 /* bytes before and after the target, more than a bad request reaches */
 #define REUSED 0x3c /* what is in memory that another owner has now */
 
@@ -72,17 +72,10 @@ static uint32_t draw_segs(const struct conn *c)
 	if (W.p.mono)
 		return left;
 	switch (below(16)) {
-	case 0:
-		n = between(1, 500);
-		break;
-	case 1 ... 4:
-		n = between(1, 64);
-		break;
-	case 5 ... 10:
-		n = between(1, 8);
-		break;
-	default:
-		n = 1;
+	case 0: n = between(1, 500); break;
+	case 1 ... 4: n = between(1, 64); break;
+	case 5 ... 10: n = between(1, 8); break;
+	default: n = 1;
 	}
 	return n < left ? n : left;
 }
@@ -135,8 +128,7 @@ static void post_bad(struct conn *c)
 		/* begins inside, ends outside */
 		m->roff = c->dst_size - below(m->len);
 		break;
-	default:
-		m->roff = 0ull - below(m->len + 1) - 1;
+	default: m->roff = 0ull - below(m->len + 1) - 1;
 	}
 	c->nak_posted = 1;
 	put_wqe(c, m, rkey);
@@ -250,7 +242,8 @@ void check_sealed(struct conn *c)
 			return;
 		}
 		if (!m->end || m->end > c->contig)
-			fail("I4", "qp %u: message %u arrived, %u of %u packets before its end placed",
+			fail("I4",
+			     "qp %u: message %u arrived, %u of %u packets before its end placed",
 			     c->id, c->sealed, c->contig, m->end);
 		if (memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
 			fail("I1", "qp %u: message %u arrived, bytes differ", c->id, c->sealed);

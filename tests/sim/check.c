@@ -46,8 +46,13 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	}
 	if (idx != c->cut)
 		fail("I12", "qp %u: PSN %u sent, %u is next", c->id, idx, c->cut);
-	*r = (struct psn_rec){ .loff = s->loff, .roff = s->roff, .ssn = s->msn, .moff = s->moff,
-			       .len = s->len, .known = 1, .last = s->flags & WEFT_F_LAST };
+	*r = (struct psn_rec){ .loff = s->loff,
+			       .roff = s->roff,
+			       .ssn = s->msn,
+			       .moff = s->moff,
+			       .len = s->len,
+			       .known = 1,
+			       .last = s->flags & WEFT_F_LAST };
 	if (s->loff != m->loff + s->moff || s->roff != m->roff + s->moff || s->mlen != m->len ||
 	    s->moff + s->len > m->len || (s->len < W.p.payload && s->moff + s->len != m->len) ||
 	    (s->flags & WEFT_F_RETX) || r->last != (s->moff + s->len == m->len) ||

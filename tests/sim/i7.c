@@ -13,8 +13,8 @@ static void hook_store(void *p, unsigned v);
 static void hook_barrier(void);
 static unsigned hook_add(void *p, unsigned v);
 #define __atomic_store_n(p, v, order) hook_store(p, v)
-#define __sync_synchronize() hook_barrier()
-#define __sync_fetch_and_add(p, v) hook_add(p, v)
+#define __sync_synchronize()          hook_barrier()
+#define __sync_fetch_and_add(p, v)    hook_add(p, v)
 #include "sim.h"
 
 enum word { W_PROD, W_HINT, W_LOCK, WORDS };
@@ -22,7 +22,7 @@ enum { THREADS_MAX = 4, BUFFER = 8, DEPTH = 512, SEEN = 1 << 20, STACK = 32768 }
 
 struct thread {
 	ucontext_t ctx; /* to start it */
-	jmp_buf at; /* to go on: no system call */
+	jmp_buf at;     /* to go on: no system call */
 	struct weft_ring view;
 	__u32 lock, last[WORDS]; /* the view as of the last look */
 	struct {
@@ -55,12 +55,9 @@ static uint32_t path_n;
 static __u32 *view_word(struct thread *t, enum word w)
 {
 	switch (w) {
-	case W_PROD:
-		return &t->view.sq_prod;
-	case W_HINT:
-		return &t->view.hint;
-	default:
-		return &t->lock;
+	case W_PROD: return &t->view.sq_prod;
+	case W_HINT: return &t->view.hint;
+	default: return &t->lock;
 	}
 }
 
@@ -196,8 +193,12 @@ static void token(__u32 psn)
 	enum weft_claim c = WEFT_CLAIM_OK;
 
 	while (c == WEFT_CLAIM_OK) {
-		struct weft_ack a = { .psn = psn, .ts = 1000, .cum = M.tx.una, .msn = M.tx.done,
-				      .sack_base = psn & ~63u, .sack = weft_psn_bit(psn) };
+		struct weft_ack a = { .psn = psn,
+				      .ts = 1000,
+				      .cum = M.tx.una,
+				      .msn = M.tx.done,
+				      .sack_base = psn & ~63u,
+				      .sack = weft_psn_bit(psn) };
 		struct weft_score score;
 		struct weft_seg seg;
 		__u32 prod = r->sq_prod;

@@ -29,10 +29,10 @@ static void print_params(void)
 	       "preempt %u\n",
 	       p->loss, p->dup, p->reorder, p->corrupt, p->payload_corrupt, p->ce, p->xmit_fail,
 	       p->db_loss, p->stall, p->preempt);
-	printf("# ns: delay %u jitter %u reorder %u stall %u look %u;%s%s%s%s%s%s%s%s%s\n", p->delay,
-	       p->jitter, p->reorder_by, p->stall_by, p->look, p->dup_acks ? " dup-acks" : "",
-	       p->forge ? " forge" : "", p->nak ? " nak" : "", p->reset ? " reset" : "",
-	       p->pinned ? " pinned" : "", p->cut_cwnd ? " cut-cwnd" : "",
+	printf("# ns: delay %u jitter %u reorder %u stall %u look %u;%s%s%s%s%s%s%s%s%s\n",
+	       p->delay, p->jitter, p->reorder_by, p->stall_by, p->look,
+	       p->dup_acks ? " dup-acks" : "", p->forge ? " forge" : "", p->nak ? " nak" : "",
+	       p->reset ? " reset" : "", p->pinned ? " pinned" : "", p->cut_cwnd ? " cut-cwnd" : "",
 	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "");
 }
 
@@ -55,10 +55,9 @@ static void print_stats(const struct stats *s)
 	       "%llu refused\n",
 	       (unsigned long long)s->dups, (unsigned long long)s->busy,
 	       (unsigned long long)s->out_of_window, (unsigned long long)s->unsent,
-	       (unsigned long long)s->full,
-	       (unsigned long long)s->timeouts, (unsigned long long)s->doorbells,
-	       (unsigned long long)s->stalls, (unsigned long long)s->resets,
-	       (unsigned long long)s->refused);
+	       (unsigned long long)s->full, (unsigned long long)s->timeouts,
+	       (unsigned long long)s->doorbells, (unsigned long long)s->stalls,
+	       (unsigned long long)s->resets, (unsigned long long)s->refused);
 }
 
 static int one_seed(uint64_t seed, int verbose)
@@ -110,10 +109,10 @@ int main(int argc, char **argv)
 {
 	enum { OPT_SEEDS = 1, OPT_START, OPT_SEED, OPT_I7, OPT_SINGLE, OPT_FIRST };
 	static const struct option opts[] = {
-		{ "seeds", 1, NULL, OPT_SEEDS }, { "start", 1, NULL, OPT_START },
-		{ "seed", 1, NULL, OPT_SEED },	 { "i7", 0, NULL, OPT_I7 },
+		{ "seeds", 1, NULL, OPT_SEEDS },   { "start", 1, NULL, OPT_START },
+		{ "seed", 1, NULL, OPT_SEED },     { "i7", 0, NULL, OPT_I7 },
 		{ "single", 0, NULL, OPT_SINGLE }, { "first", 0, NULL, OPT_FIRST },
-		{ "help", 0, NULL, 'h' },	 { NULL, 0, NULL, 0 },
+		{ "help", 0, NULL, 'h' },          { NULL, 0, NULL, 0 },
 	};
 	uint64_t seeds = 1000, start = 1, seed = 0;
 	int mode = OPT_SEEDS, verbose = 0, bad = 0, c, rc;
@@ -121,30 +120,18 @@ int main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "vh", opts, NULL)) != -1) {
 		switch (c) {
-		case OPT_SEEDS:
-			seeds = strtoull(optarg, NULL, 0);
-			break;
-		case OPT_START:
-			start = strtoull(optarg, NULL, 0);
-			break;
+		case OPT_SEEDS: seeds = strtoull(optarg, NULL, 0); break;
+		case OPT_START: start = strtoull(optarg, NULL, 0); break;
 		case OPT_SEED:
 			seed = strtoull(optarg, NULL, 0);
 			mode = OPT_SEED;
 			break;
 		case OPT_I7:
 		case OPT_SINGLE:
-		case OPT_FIRST:
-			mode = c;
-			break;
-		case 'v':
-			verbose = 1;
-			break;
-		case 'h':
-			usage(stdout);
-			return 0;
-		default:
-			usage(stderr);
-			return 2;
+		case OPT_FIRST: mode = c; break;
+		case 'v': verbose = 1; break;
+		case 'h': usage(stdout); return 0;
+		default: usage(stderr); return 2;
 		}
 	}
 	if (optind != argc) {
@@ -169,8 +156,7 @@ int main(int argc, char **argv)
 		print_stats(&W.st);
 		verdict(rc, 1, "the seed");
 		return rc != 0;
-	case OPT_FIRST:
-		return seeds_run(start, seeds, 1, verbose);
+	case OPT_FIRST: return seeds_run(start, seeds, 1, verbose);
 	}
 	rc = i7_run(0);
 	verdict(rc, 1, "I7: no wake-up is lost in any order of steps");

@@ -140,27 +140,20 @@ void net_forge(struct conn *c)
 {
 	static struct weft_tx before;
 	struct weft_tx *tx = &c->gtx.tx;
-	struct weft_ack a = { .psn = tx->nxt - 1, .cum = tx->una, .msn = tx->done,
-			      .ts = ticks_now(), .sack = rng() };
+	struct weft_ack a = { .psn = tx->nxt - 1,
+			      .cum = tx->una,
+			      .msn = tx->done,
+			      .ts = ticks_now(),
+			      .sack = rng() };
 	struct weft_score r;
 
 	a.sack_base = a.psn & ~63u;
 	switch (below(5)) {
-	case 0:
-		a.psn = tx->nxt + below(1u << 31);
-		break;
-	case 1:
-		a.psn = tx->nxt - WEFT_WIN - 1 - below(1u << 30);
-		break;
-	case 2:
-		a.cum = tx->nxt + 1 + below(1u << 30);
-		break;
-	case 3:
-		a.msn = tx->cons + 1 + below(1u << 30);
-		break;
-	case 4:
-		a.sack_base += between(1, 63);
-		break;
+	case 0: a.psn = tx->nxt + below(1u << 31); break;
+	case 1: a.psn = tx->nxt - WEFT_WIN - 1 - below(1u << 30); break;
+	case 2: a.cum = tx->nxt + 1 + below(1u << 30); break;
+	case 3: a.msn = tx->cons + 1 + below(1u << 30); break;
+	case 4: a.sack_base += between(1, 63); break;
 	}
 	before = *tx;
 	if (weft_tx_ack(tx, &a, ticks_now(), c->conf, &r) != -1)

@@ -44,16 +44,14 @@ static enum step claim(struct cpu *cpu)
 
 	if (rx->err)
 		return reply_nak(cpu, rx->err);
-	weft_rx_advance(rx);
-	w->verdict = weft_rx_claim(rx, w->psn, w->flags & WEFT_F_LAST);
+	w->verdict = weft_rx_admit(rx, w->psn, w->flags & WEFT_F_LAST);
 	check_rx(c);
 	if (rx->msn != msn) {
 		c->ring.arrived = rx->msn;
 		check_sealed(c);
 	}
 	switch (w->verdict) {
-	case WEFT_RX_NEW:
-		return RX_TARGET;
+	case WEFT_RX_NEW: return RX_TARGET;
 	case WEFT_RX_DUP:
 		W.st.dups++;
 		w->flags = WEFT_F_DUP;
@@ -137,26 +135,18 @@ enum step rx_step(struct cpu *cpu, enum step s)
 	uint32_t half = f->len / 2;
 
 	switch (s) {
-	case RX_CLAIM:
-		return claim(cpu);
-	case RX_TARGET:
-		return target(cpu);
-	case RX_COPY:
-		memcpy(w->target, f->payload, half);
-		return RX_COPY_REST;
+	case RX_CLAIM: return claim(cpu);
+	case RX_TARGET: return target(cpu);
+	case RX_COPY: memcpy(w->target, f->payload, half); return RX_COPY_REST;
 	case RX_COPY_REST:
 		memcpy(w->target + half, f->payload + half, f->len - half);
 		W.st.bytes += f->len;
 		w->flags = 0;
 		check_placed(w->c, w->psn);
 		return RX_COMMIT;
-	case RX_COMMIT:
-		return weft_rx_commit(&w->c->grx.rx, w->psn) ? RX_ADVANCE : RX_REPLY;
-	case RX_ADVANCE:
-		return advance(cpu);
-	case RX_REPLY:
-		return reply(cpu);
-	default:
-		return STEP_END;
+	case RX_COMMIT: return weft_rx_commit(&w->c->grx.rx, w->psn) ? RX_ADVANCE : RX_REPLY;
+	case RX_ADVANCE: return advance(cpu);
+	case RX_REPLY: return reply(cpu);
+	default: return STEP_END;
 	}
 }

@@ -15,18 +15,18 @@
 #include <weft/core/rx_track.h>
 #include <weft/core/tx_score.h>
 
-#define SIM_HOSTS 2
-#define SIM_CPUS 16
-#define SIM_QPS 4
-#define SIM_PAYLOAD 256 /* largest payload of a segment */
-#define SIM_SEGS 6000 /* PSNs a connection may use */
-#define SIM_MSGS 4096 /* messages a connection may post */
-#define SIM_SRC (1 << 20) /* bytes of source memory */
-#define SIM_RING 256 /* frames a CPU's queue holds */
-#define SIM_TTL 64
+#define SIM_HOSTS   2
+#define SIM_CPUS    16
+#define SIM_QPS     4
+#define SIM_PAYLOAD 256       /* largest payload of a segment */
+#define SIM_SEGS    6000      /* PSNs a connection may use */
+#define SIM_MSGS    4096      /* messages a connection may post */
+#define SIM_SRC     (1 << 20) /* bytes of source memory */
+#define SIM_RING    256       /* frames a CPU's queue holds */
+#define SIM_TTL     64
 
-#define US 1000ull
-#define MS 1000000ull
+#define US          1000ull
+#define MS          1000000ull
 
 /* ---- random numbers: xoshiro256**, seeded by splitmix64 (Blackman and Vigna) ---- */
 
@@ -63,17 +63,17 @@ static inline int chance(uint32_t p)
 {
 	return (rng() >> 44) < p;
 }
-#define PERMILLE(x) ((uint32_t)((x) * 1048.576))
+#define PERMILLE(x) ((uint32_t)((x)*1048.576))
 
 /* ---- what a seed draws ---- */
 
 struct params {
 	uint32_t qps, cpus[SIM_HOSTS], nev, payload, cwnd, budget, hard, segs;
 	uint32_t loss, dup, reorder, corrupt, payload_corrupt, ce; /* probabilities a frame */
-	uint32_t xmit_fail, db_loss, stall, preempt; /* probabilities a frame, doorbell, step */
+	uint32_t xmit_fail, db_loss, stall, preempt;  /* probabilities a frame, doorbell, step */
 	uint32_t delay, jitter, reorder_by, stall_by; /* ns */
-	uint32_t look; /* timer period, ns */
-	uint32_t tick0; /* clock at virtual time 0 */
+	uint32_t look;                                /* timer period, ns */
+	uint32_t tick0;                               /* clock at virtual time 0 */
 	uint32_t psn0, msn0;
 	uint32_t hole, hole_times; /* the DATA of PSN psn0 + hole is lost so many times */
 	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely;
@@ -89,14 +89,14 @@ struct frame {
 		__u64 w[8];
 	};
 	struct frame *next;
-	uint64_t nth; /* frames sent before it */
-	uint32_t sum; /* payload checksum */
-	uint32_t qp; /* of a doorbell */
-	uint16_t len; /* payload bytes carried */
-	uint8_t kind, host, cpu; /* where it arrives */
-	uint8_t born; /* CPU its token lives on */
+	uint64_t nth;                  /* frames sent before it */
+	uint32_t sum;                  /* payload checksum */
+	uint32_t qp;                   /* of a doorbell */
+	uint16_t len;                  /* payload bytes carried */
+	uint8_t kind, host, cpu;       /* where it arrives */
+	uint8_t born;                  /* CPU its token lives on */
 	uint8_t ttl, hops, ce, marked; /* L3, and what the network did to it */
-	uint8_t claimed; /* FILL: for the PSN in sum */
+	uint8_t claimed;               /* FILL: for the PSN in sum */
 	uint8_t payload[SIM_PAYLOAD];
 };
 
@@ -262,17 +262,17 @@ void app_done(struct conn *c);
 /* check.c: one checker an invariant */
 void fail(const char *inv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd); /* I10, I12 */
-void check_tx(struct conn *c); /* I8, I10 */
-void check_rx(struct conn *c); /* I4, I8 */
+void check_tx(struct conn *c);                                         /* I8, I10 */
+void check_rx(struct conn *c);                                         /* I4, I8 */
 void check_data_frame(const struct conn *c, const struct frame *f, const struct weft_seg *s,
-		      __u32 ts); /* I13 */
+		      __u32 ts);           /* I13 */
 void check_arrival(const struct frame *f); /* I13 */
 void check_placed(struct conn *c, __u32 psn);
 void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn); /* I3 */
-void check_ack_in(struct conn *c); /* I3 */
-void check_reply(const struct frame *f, uint32_t was_len, uint32_t len); /* I6 */
+void check_ack_in(struct conn *c);                                                 /* I3 */
+void check_reply(const struct frame *f, uint32_t was_len, uint32_t len);           /* I6 */
 void check_sealed(struct conn *c); /* I1, at arrival */
-void check_end(void); /* I1, I2, I5, I10, I11, efficiency */
+void check_end(void);              /* I1, I2, I5, I10, I11, efficiency */
 void check_memory(struct conn *c); /* I2, I5, I11, at the end */
 
 /* i7.c, single.c */

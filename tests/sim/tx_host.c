@@ -281,22 +281,13 @@ enum step tx_step(struct cpu *cpu, enum step s)
 	struct work *w = &cpu->w;
 
 	switch (s) {
-	case TX_SCORE:
-		return score(cpu);
-	case TX_RECHECK:
-		return weft_ring_recheck(&w->c->ring, w->prod) ? TX_AGAIN : STEP_END;
-	case TX_AGAIN:
-		w->prod = w->c->ring.sq_prod;
-		return again(cpu);
-	case TX_BELL:
-		return bell(cpu);
-	case TX_CLONE:
-		return clone(cpu);
-	case TX_FILL:
-		return fill(cpu);
-	case TX_FILL_REST:
-		return fill_rest(cpu);
-	default:
-		return STEP_END;
+	case TX_SCORE: return score(cpu);
+	case TX_RECHECK: return weft_ring_recheck(&w->c->ring, w->prod) ? TX_AGAIN : STEP_END;
+	case TX_AGAIN: w->prod = w->c->ring.sq_prod; return again(cpu);
+	case TX_BELL: return bell(cpu);
+	case TX_CLONE: return clone(cpu);
+	case TX_FILL: return fill(cpu);
+	case TX_FILL_REST: return fill_rest(cpu);
+	default: return STEP_END;
 	}
 }

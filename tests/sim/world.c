@@ -103,27 +103,17 @@ __u32 ticks_now(void)
 static void dispatch(const struct event *e)
 {
 	switch (e->kind) {
-	case EVENT_CPU:
-		cpu_run(e->p);
-		break;
+	case EVENT_CPU: cpu_run(e->p); break;
 	case EVENT_ARRIVE: {
 		struct frame *f = e->p;
 
 		cpu_enqueue(f->host, f->cpu, f);
 		break;
 	}
-	case EVENT_APP:
-		app_run(W.conn[e->a]);
-		break;
-	case EVENT_TIMER:
-		app_timer(W.conn[e->a]);
-		break;
-	case EVENT_CHANGE:
-		app_change(W.conn[e->a]);
-		break;
-	case EVENT_RESET:
-		app_reset(W.conn[e->a]);
-		break;
+	case EVENT_APP: app_run(W.conn[e->a]); break;
+	case EVENT_TIMER: app_timer(W.conn[e->a]); break;
+	case EVENT_CHANGE: app_change(W.conn[e->a]); break;
+	case EVENT_RESET: app_reset(W.conn[e->a]); break;
 	}
 }
 

@@ -8,7 +8,9 @@ static void claim__cuts_messages_into_segments(void **state)
 {
 	static const struct {
 		__u32 len, n, last;
-	} cut[] = { { 0, 1, 0 }, { 1, 1, 1 }, { 1000, 1, 1000 }, { 1001, 2, 1 }, { 3000, 3, 1000 } };
+	} cut[] = {
+		{ 0, 1, 0 }, { 1, 1, 1 }, { 1000, 1, 1000 }, { 1001, 2, 1 }, { 3000, 3, 1000 }
+	};
 	struct sender *s = sender_new(0xfffffffe, 4);
 	__u32 psn = 0xfffffffe;
 

@@ -172,7 +172,7 @@ static void ack__of_the_original_convicts_nobody_elsewhere(void **state)
 	post(s, 10 * PAYLOAD);
 	claim_n(s, 1, T0, 1); /* gives a round-trip time */
 	ack(s, 0, 1, 0, 0, T0 + RTT);
-	claim_n(s, 1, T0 + RTT, 0); /* PSN 1, domain 0 */
+	claim_n(s, 1, T0 + RTT, 0);                      /* PSN 1, domain 0 */
 	claim_n(s, 1, T0 + RTT + WEFT_TICKS_US(100), 1); /* PSN 2, domain 1 */
 	s->tx.looked = 0;
 	assert_int_equal(timeout(s, early), 1);

@@ -14,8 +14,8 @@
 #include <weft/core/ring.h>
 
 #define PAYLOAD 1000
-#define T0 WEFT_TICKS_US(1000000) /* some time after start */
-#define RTT WEFT_TICKS_US(50)
+#define T0      WEFT_TICKS_US(1000000) /* some time after start */
+#define RTT     WEFT_TICKS_US(50)
 
 struct sender {
 	struct weft_tx tx;
@@ -105,8 +105,12 @@ static inline int ack_raw(struct sender *s, struct weft_ack a, __u32 now)
 /* The ACK of psn's last transmission. */
 static inline int ack(struct sender *s, __u32 psn, __u32 cum, __u32 msn, __u64 sack, __u32 now)
 {
-	struct weft_ack a = { .psn = psn, .ts = s->sent_at[psn & 0xffff], .cum = cum, .msn = msn,
-			      .sack_base = psn & ~63u, .sack = sack };
+	struct weft_ack a = { .psn = psn,
+			      .ts = s->sent_at[psn & 0xffff],
+			      .cum = cum,
+			      .msn = msn,
+			      .sack_base = psn & ~63u,
+			      .sack = sack };
 
 	return ack_raw(s, a, now);
 }

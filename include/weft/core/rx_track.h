@@ -88,7 +88,7 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 	return more;
 }
 
-/* Admit a packet. Locked; call weft_rx_advance() first, under the same lock. */
+/* Claim a PSN in the window as it stands. Locked. */
 weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, int last)
 {
 	__s32 d = weft_psn_diff(psn, rx->next);
@@ -96,7 +96,7 @@ weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, in
 	__u64 bit = weft_psn_bit(psn);
 
 	if (d < 0)
-		return d >= -WEFT_WIN ? WEFT_RX_DUP : WEFT_RX_OUT;
+		return WEFT_RX_DUP;
 	if (d >= WEFT_WIN)
 		return WEFT_RX_OUT;
 	if (rx->claimed[w] & bit)
@@ -107,6 +107,21 @@ weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, in
 		rx->nlast++;
 	}
 	return WEFT_RX_NEW;
+}
+
+/*
+ * Admit a packet: bring the window up to date, then claim. The peer's window
+ * starts at what it knows to be delivered, packet by packet; ours moves on three
+ * words a packet, so after a long hole has closed it can be far behind. Locked.
+ */
+weft_inline enum weft_rx_verdict weft_rx_admit(struct weft_rx *rx, __u32 psn, int last)
+{
+	int more = weft_rx_advance(rx);
+
+	if (weft_psn_diff(psn, rx->next) >= WEFT_WIN)
+		for (int i = 0; i < 5 && more; i++)
+			more = weft_rx_advance(rx);
+	return weft_rx_claim(rx, psn, last);
 }
 
 /*

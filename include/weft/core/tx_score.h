@@ -472,9 +472,16 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	int newest = 0; /* it answers the last transmission of its PSN */
 
 	r->dom = dom;
-	if (age - 1 >= WEFT_WIN || (ahead > 0 && (__u32)ahead > used) ||
-	    (a->sack_base & 63) || weft_psn_diff(a->msn, tx->cons) > 0)
+	if ((__s32)age < 1 || (ahead > 0 && (__u32)ahead > used) || (a->sack_base & 63) ||
+	    weft_psn_diff(a->msn, tx->cons) > 0)
 		return -1;
+	if (age > WEFT_WIN) {
+		/* so late that its PSN has been sent again, delivered and left behind */
+		tx->surplus++;
+		r->freed = r->lost = r->progress = 0;
+		r->surplus = 1;
+		return 0;
+	}
 
 	if (ahead > 0)
 		weft_tx_cum(tx, a->cum);

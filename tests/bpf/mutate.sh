@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Break every guard of the datapath once, and see its test go red: mutate.sh [NUMBER]. TAP.
+#
+# A private copy of the sources gets all the mutations below, each behind a comparison with a
+# constant that the loader sets: so it is compiled once, and the verifier removes the others.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
+only=${1:-}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+cp -r bpf include "$work" || exit 1
+cd "$work" || exit 1
+
+names=() tests=() bad=0
+
+# expr TEST FILE TEXT BAD [CONTEXT]: TEST must notice when the expression TEXT is BAD. CONTEXT, or
+# else TEXT, stands in FILE exactly once.
+expr() {
+	local context=${5:-$3} new src
+
+	names+=("${2##*/}: $3 -> $4") tests+=("$1")
+	new=${context/"$3"/"(weft_mutation == ${#names[@]} ? ($4) : ($3))"}
+	src=$(<"$2")
+	if [[ $src != *"$context"* || $src == *"$context"*"$context"* ]]; then
+		echo "# $2: does not occur exactly once: $context"
+		bad=1
+	fi
+	printf '%s\n' "${src/"$context"/"$new"}" >"$2"
+}
+# gone TEST FILE TEXT [CONTEXT]: the condition TEXT is never true.
+gone() { expr "$1" "$2" "$3" 0 "${4:-$3}"; }
+# cut TEST FILE TEXT [CONTEXT]: the statement TEXT, without its semicolon, is not there.
+cut() { expr "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
+
+f=bpf/frame.bpf.h r=bpf/rx.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
+u=bpf/util.bpf.h c=include/weft/core
+
+# ---- what is ours ----
+port='udp->dest != bpf_htons(cfg->port)'
+gone parse__v4_version_and_options $f '*(__u8 *)ip != 0x45'
+gone parse__other_protocols $f 'ip->protocol != IPPROTO_UDP'
+gone parse__v4_fragments $f '(ip->frag_off & bpf_htons(IP_OFFMASK_MF))'
+gone parse__other_ports $f "$port" $'sizeof(*ip);\n\t\tif ('"$port"
+gone parse__v6_version $f 'ip6->version != 6'
+gone parse__v6_extension_header $f 'ip6->nexthdr != IPPROTO_UDP'
+gone parse__other_ports $f "$port" $'sizeof(*ip6);\n\t\tif ('"$port"
+gone parse__length_lies $f 'ulen != iplen'
+gone parse__length_lies $f 'ulen < sizeof(*udp) + WEFT_HDR_LEN'
+gone parse__truncated $f 'p->hl - WEFT_HDR_LEN - sizeof(*udp) + ulen > flen'
+
+# ---- who sent it ----
+gone admit__other_family $f 'p->v6 != (ctl->flags & WEFT_QPF_V6)'
+expr admit__forged_source $f 'ip->saddr == ctl->daddr[0]' 1
+expr admit__forged_source $f 'ip->daddr == ctl->saddr[0]' 1
+expr admit__forged_source $f 'ip6->saddr.in6_u.u6_addr32[i] ^ ctl->daddr[i]' 0
+expr admit__forged_source $f 'ip6->daddr.in6_u.u6_addr32[i] ^ ctl->saddr[i]' 0
+gone admit__version $w 'h->ver != WEFT_WIRE_VER'
+gone admit__not_connected $w 'READ_ONCE(ctl->state) < WEFT_QP_RTS'
+gone admit__stale_generation $w 'ctl->qpn != bpf_ntohl(h->dqpn)'
+gone admit__wrong_conn $w 'bpf_be64_to_cpu(h->conn) != ctl->conn'
+gone admit__bit_flips $w 'weft_check(p->u.w, ctl->hkey) != bpf_ntohl(h->check)'
+gone admit__length $w 'bpf_ntohs(h->len) != p->len'
+gone admit__length $w 'p->len' 'if (p->len)'
+gone admit__dead_owner $w '!owner_alive(ctl)'
+gone admit__version $w 'v != V_TX' 'v != V_TX || !ctl'
+gone admit__csum_wrong $w 'udp_sum(ctx, ctl, ulen) != 0xffff'
+gone admit__csum_wrong $w 'p->check' 'if (p->check)'
+gone admit__csum_missing $w 'ctl->flags & WEFT_QPF_CSUM'
+gone admit__closed $w 'state != WEFT_QP_RTS' 'if (state != WEFT_QP_RTS) {'
+gone admit__closed $w 'state != WEFT_QP_RTS' $'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\tv ='
+gone admit__closed $w 'state != WEFT_QP_RTS' $'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\treturn'
+
+# ---- what it may write ----
+gone target__message_shape $r 'len > WEFT_PAYLOAD_MAX'
+gone target__message_shape $r 'mlen > WEFT_MSG_MAX'
+gone target__message_shape $r 'moff > mlen'
+gone target__message_shape $r 'len > mlen - moff'
+gone target__message_shape $r '(!len && mlen)'
+gone target__message_shape $r '!last != (moff + len != mlen)'
+gone target__wrong_key $r 'READ_ONCE(mr->key) != key'
+gone target__free_entry $r '!key'
+gone target__other_pd $r 'mr->pd != ctl->pd'
+gone target__no_right $r '!(mr->rights & WEFT_ACCESS_REMOTE_WRITE)'
+# roff < moff is seen by the next as well, for no region is that long
+gone target__bounds $r 'base > mr->len'
+gone target__bounds $r 'mlen > mr->len - base'
+gone target__other_pd $r 'unlikely(code)'
+gone target__pool_gone $r 'unlikely(place(ctx, pool, off, p->hl, len))'
+cut target__other_pd $r 'q->rx.err = code'
+cut target__other_pd $r 'WRITE_ONCE(ring->rx_err, code)'
+gone target__no_right $r 'code' $'if (code) {\n\t\tst->drop.closed++;'
+expr place__near_the_edge $f 'WEFT_CHUNK - o' 'WEFT_CHUNK - o - 1' 'n = WEFT_CHUNK - o;'
+n='((n - 1) & (EDGE - 1)) + 1'
+expr place__lengths $f "$n" '((n - 2) & (EDGE - 1)) + 1' "$n"$';\n\topaque(n);\n\treturn bpf_xdp_load'
+expr fill__frame $f "$n" '((n - 2) & (EDGE - 1)) + 1' "$n"$';\n\topaque(n);\n\treturn bpf_xdp_store'
+gone ack__duplicates $r 'v == WEFT_RX_DUP'
+gone ack__busy $r 'v == WEFT_RX_BUSY'
+gone ack__window $c/rx_track.h 'd >= WEFT_WIN'
+expr ack__window $c/rx_track.h 'd >= -WEFT_WIN' 1
+
+# ---- what it answers ----
+gone ack__headers_are_fresh $r 'flen != p->hl'
+cut ack__echoes $r 'u->h.ev = p->u.h.ev'
+cut ack__echoes $r 'u->h.ts = p->u.h.ts'
+gone ack__ce $r 'wk->pkt.ce'
+gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\t\tWRITE_ONCE'
+gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\t\twake'
+gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
+expr ack__csum_never_zero $f 'c ? c : 0xffff' c
+gone ack__headers_are_fresh $f '~fold((__u64)ctl->ipsum + ip->tot_len)'
+
+# ---- what the sender believes ----
+gone score__unsent $c/tx_score.h 'age - 1 >= WEFT_WIN'
+gone score__unsent $c/tx_score.h '(ahead > 0 && (__u32)ahead > used)'
+gone score__unsent $c/tx_score.h '(a->sack_base & 63)'
+gone score__unsent $c/tx_score.h 'weft_psn_diff(a->msn, tx->cons) > 0'
+expr score__unsent $t 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
+expr score__nak $t '!q->tx.err' 1 'known && !q->tx.err'
+gone score__corrupt_ring $t 'c == WEFT_CLAIM_ERROR' $'absorb(&q->tx, ring);\n\t\t\telse if (c == WEFT_CLAIM_ERROR'
+cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
+cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
+
+# ---- what it sends ----
+gone fill__local_errors $t '!seg->lkey'
+gone fill__local_errors $t 'READ_ONCE(mr->key) != seg->lkey'
+gone fill__local_errors $t 'mr->pd != ctl->pd'
+gone fill__local_errors $t '!(mr->rights & WEFT_ACCESS_LOCAL)'
+gone fill__local_errors $t 'seg->loff > mr->len'
+gone fill__local_errors $t 'len > mr->len - seg->loff'
+gone fill__local_errors $t 'len > WEFT_PAYLOAD_MAX'
+gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
+gone fill__corrupt_ring $c/tx_score.h 'prod - tx->done > WEFT_SQ_DEPTH'
+gone fill__corrupt_ring $c/tx_score.h 'q->len > WEFT_MSG_MAX'
+gone fill__window_full $c/tx_score.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
+gone fill__corrupt_ring $d 'c == WEFT_CLAIM_ERROR' $'c == WEFT_CLAIM_ERROR)\n\t\t\tpublish_err(&q->tx, ring);\n\t\telse\n'
+expr fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
+expr fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
+
+# ---- whom it listens to ----
+gone bell__no_qp $d 'ctl->qpn != qpn'
+gone bell__no_qp $d 'READ_ONCE(ctl->state) != WEFT_QP_RTS'
+gone fill__no_qp $d '!owner_alive(ctl)'
+gone fill__not_a_template $d 'eth->h_proto != bpf_htons(WEFT_DB_ETHERTYPE)'
+gone fill__not_a_template $d 'd->magic != WEFT_DB_MAGIC'
+gone fill__not_a_template $w 'db.op != WEFT_DB_FILL'
+gone bell__malformed $w 'db.op != WEFT_DB_GROW'
+gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)'
+expr bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
+gone bell__budget $t 'room < (__s32)want'
+expr bell__budget $t 'used < (__s32)cfg->hard' 1
+gone bell__corrupt_ring $d 'c == WEFT_CLAIM_ERROR' '(c == WEFT_CLAIM_ERROR) {'
+expr bell__look $d 'op == WEFT_DB_LOOK' 1
+
+# A section of its own becomes a map of its own, so that the loader finds the number.
+src=$(<$c/psn.h)
+mark='#include <linux/types.h>'
+printf '%s\n' "${src/"$mark"/"$mark"$'\n__attribute__((section(".rodata.mutation"), used))\nconst volatile __u32 weft_mutation = 0;'}" >$c/psn.h
+
+echo "1..$((${#names[@]} + 1))"
+[ "$bad" -eq 0 ] || { echo "not ok 1 - every mutation finds its place in the sources"; exit 1; }
+if ! ${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
+	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c; then
+	echo "not ok 1 - the mutated sources compile"
+	exit 1
+fi
+export WEFT_BPF_OBJ=$work/weft.bpf.o CMOCKA_MESSAGE_OUTPUT=STDOUT
+
+# Exit status: 0 green, 1 red, 3 refused by the kernel.
+run() { WEFT_BPF_MUTATION=$1 "$test" "$2" >"$work/out" 2>&1; }
+
+if run 0 '*__*'; then
+	echo "ok 1 - unbroken, all is green"
+else
+	echo "not ok 1 - unbroken, all is green"
+	sed 's/^/# /' "$work/out"
+	bad=1
+fi
+for ((i = 1; i <= ${#names[@]}; i++)); do
+	[ -z "$only" ] || [ "$only" -eq "$i" ] || continue
+	run "$i" "${tests[i - 1]}"
+	rc=$?
+	what="$((i + 1)) - ${tests[i - 1]} sees ${names[i - 1]//#/}"
+	case $rc in
+	1) echo "ok $what" ;;
+	0) echo "not ok $what" "(it stayed green)" ;;
+	3) echo "not ok $what" "(the verifier saw it first)" ;;
+	*) echo "not ok $what" "(status $rc)" ;;
+	esac
+	[ "$rc" -eq 1 ] || { bad=1; echo "# replay: tests/bpf/mutate.sh $i"; }
+done
+exit "$bad"

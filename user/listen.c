@@ -234,13 +234,14 @@ fail:
 
 /* One turn over what epoll reports. 1: *qp is connected, 0: nothing yet. */
 static int accept_step(struct weft_listener *l, uint64_t tag, const struct weft_qp_opts *opts,
-		       uint64_t until, struct weft_qp **qp)
+		       struct weft_qp **qp)
 {
 	struct weft_cm_msg m;
 	struct pending *p;
 	char name[INET6_ADDRSTRLEN] = "peer";
 	struct sockaddr_storage ss;
 	socklen_t slen = sizeof(ss);
+	/* whoever has been answered believes to be connected: our patience may not end before that */
 	uint64_t ready = weft_cm_deadline(READY_MS);
 	int err, fd;
 
@@ -269,7 +270,7 @@ static int accept_step(struct weft_listener *l, uint64_t tag, const struct weft_
 	fd = p->fd;
 	p->fd = -1;
 	epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, fd, NULL);
-	err = answer(l, fd, &m, opts, until < ready ? until : ready, qp);
+	err = answer(l, fd, &m, opts, ready, qp);
 	return err ? err : 1;
 }
 
@@ -297,7 +298,7 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 			break;
 		}
 		if (n) {
-			n = accept_step(l, ev.data.u64, opts, until, qp);
+			n = accept_step(l, ev.data.u64, opts, qp);
 			if (n) {
 				n = n > 0 ? 0 : n;
 				break;

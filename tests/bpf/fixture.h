@@ -126,16 +126,23 @@ void fx_bytes(const void *got, const void *want, size_t n, const char *what, con
 	      int line);
 #define expect_counters(s)         fx_counters(s, __FILE__, __LINE__)
 #define expect_frame(f)            fx_frame(f, __FILE__, __LINE__)
-#define expect_same()              fx_state(__FILE__, __LINE__) /* no map has changed */
-#define expect_pools()             fx_memory(__FILE__, __LINE__) /* both pools are as they should be */
+
+/* no map has changed */
+#define expect_same()              fx_state(__FILE__, __LINE__)
+
+/* both pools are as they should be */
+#define expect_pools()             fx_memory(__FILE__, __LINE__)
+
 #define expect_bytes(got, want, n) fx_bytes(got, want, n, #got, __FILE__, __LINE__)
 
 /* Program p on f: this verdict, the frame untouched, no map changed, these counters. */
 void fx_inert(enum fx_prog p, const struct frame *f, int verdict, const char *counters,
 	      const char *file, int line);
-#define expect_drop(f, counters)              fx_inert(FX_NIC, f, XDP_DROP, counters, __FILE__, __LINE__)
-#define expect_pass(f)                        fx_inert(FX_NIC, f, XDP_PASS, "", __FILE__, __LINE__)
+
 #define expect_inert(p, f, verdict, counters) fx_inert(p, f, verdict, counters, __FILE__, __LINE__)
+
+#define expect_drop(f, counters)              expect_inert(FX_NIC, f, XDP_DROP, counters)
+#define expect_pass(f)                        expect_inert(FX_NIC, f, XDP_PASS, "")
 
 /* ---- packets (packet.c) ---- */
 

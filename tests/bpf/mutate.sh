@@ -17,9 +17,9 @@ cd "$work" || exit 1
 
 names=() tests=() bad=0
 
-# expr TEST FILE TEXT BAD [CONTEXT]: TEST must notice when the expression TEXT is BAD. CONTEXT, or
+# swap TEST FILE TEXT BAD [CONTEXT]: TEST must notice when the expression TEXT is BAD. CONTEXT, or
 # else TEXT, stands in FILE exactly once.
-expr() {
+swap() {
 	local context=${5:-$3} new src
 
 	names+=("${2##*/}: $3 -> $4") tests+=("$1")
@@ -32,9 +32,9 @@ expr() {
 	printf '%s\n' "${src/"$context"/"$new"}" >"$2"
 }
 # gone TEST FILE TEXT [CONTEXT]: the condition TEXT is never true.
-gone() { expr "$1" "$2" "$3" 0 "${4:-$3}"; }
+gone() { swap "$1" "$2" "$3" 0 "${4:-$3}"; }
 # cut TEST FILE TEXT [CONTEXT]: the statement TEXT, without its semicolon, is not there.
-cut() { expr "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
+cut() { swap "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
 
 f=bpf/frame.bpf.h r=bpf/rx.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
 u=bpf/util.bpf.h c=include/weft/core
@@ -54,10 +54,10 @@ gone parse__truncated $f 'p->hl - WEFT_HDR_LEN - sizeof(*udp) + ulen > flen'
 
 # ---- who sent it ----
 gone admit__other_family $f 'p->v6 != (ctl->flags & WEFT_QPF_V6)'
-expr admit__forged_source $f 'ip->saddr == ctl->daddr[0]' 1
-expr admit__forged_source $f 'ip->daddr == ctl->saddr[0]' 1
-expr admit__forged_source $f 'ip6->saddr.in6_u.u6_addr32[i] ^ ctl->daddr[i]' 0
-expr admit__forged_source $f 'ip6->daddr.in6_u.u6_addr32[i] ^ ctl->saddr[i]' 0
+swap admit__forged_source $f 'ip->saddr == ctl->daddr[0]' 1
+swap admit__forged_source $f 'ip->daddr == ctl->saddr[0]' 1
+swap admit__forged_source $f 'ip6->saddr.in6_u.u6_addr32[i] ^ ctl->daddr[i]' 0
+swap admit__forged_source $f 'ip6->daddr.in6_u.u6_addr32[i] ^ ctl->saddr[i]' 0
 gone admit__version $w 'h->ver != WEFT_WIRE_VER'
 gone admit__not_connected $w 'READ_ONCE(ctl->state) < WEFT_QP_RTS'
 gone admit__stale_generation $w 'ctl->qpn != bpf_ntohl(h->dqpn)'
@@ -71,8 +71,9 @@ gone admit__csum_wrong $w 'udp_sum(ctx, ctl, ulen) != 0xffff'
 gone admit__csum_wrong $w 'p->check' 'if (p->check)'
 gone admit__csum_missing $w 'ctl->flags & WEFT_QPF_CSUM'
 gone admit__closed $w 'state != WEFT_QP_RTS' 'if (state != WEFT_QP_RTS) {'
-gone admit__closed $w 'state != WEFT_QP_RTS' $'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\tv ='
-gone admit__closed $w 'state != WEFT_QP_RTS' $'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\treturn'
+closed=$'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\t'
+gone admit__closed $w 'state != WEFT_QP_RTS' "${closed}v ="
+gone admit__closed $w 'state != WEFT_QP_RTS' "${closed}return"
 
 # ---- what it may write ----
 gone target__message_shape $r 'len > WEFT_PAYLOAD_MAX'
@@ -93,14 +94,15 @@ gone target__pool_gone $r 'unlikely(place(ctx, pool, off, p->hl, len))'
 cut target__other_pd $r 'q->rx.err = code'
 cut target__other_pd $r 'WRITE_ONCE(ring->rx_err, code)'
 gone target__no_right $r 'code' $'if (code) {\n\t\tst->drop.closed++;'
-expr place__near_the_edge $f 'WEFT_CHUNK - o' 'WEFT_CHUNK - o - 1' 'n = WEFT_CHUNK - o;'
+swap place__near_the_edge $f 'WEFT_CHUNK - o' 'WEFT_CHUNK - o - 1' 'n = WEFT_CHUNK - o;'
 n='((n - 1) & (EDGE - 1)) + 1'
-expr place__lengths $f "$n" '((n - 2) & (EDGE - 1)) + 1' "$n"$';\n\topaque(n);\n\treturn bpf_xdp_load'
-expr fill__frame $f "$n" '((n - 2) & (EDGE - 1)) + 1' "$n"$';\n\topaque(n);\n\treturn bpf_xdp_store'
+copy=$n$';\n\topaque(n);\n\treturn bpf_xdp_'
+swap place__lengths $f "$n" '((n - 2) & (EDGE - 1)) + 1' "${copy}load"
+swap fill__frame $f "$n" '((n - 2) & (EDGE - 1)) + 1' "${copy}store"
 gone ack__duplicates $r 'v == WEFT_RX_DUP'
 gone ack__busy $r 'v == WEFT_RX_BUSY'
 gone ack__window $c/rx_track.h 'd >= WEFT_WIN'
-expr ack__window $c/rx_track.h 'd >= -WEFT_WIN' 1
+gone ack__window $c/rx_track.h 'd < 0' 'if (d < 0)'
 
 # ---- what it answers ----
 gone ack__headers_are_fresh $r 'flen != p->hl'
@@ -110,17 +112,19 @@ gone ack__ce $r 'wk->pkt.ce'
 gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\t\tWRITE_ONCE'
 gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\t\twake'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
-expr ack__csum_never_zero $f 'c ? c : 0xffff' c
+swap ack__csum_never_zero $f 'c ? c : 0xffff' c
 gone ack__headers_are_fresh $f '~fold((__u64)ctl->ipsum + ip->tot_len)'
 
 # ---- what the sender believes ----
-gone score__unsent $c/tx_score.h 'age - 1 >= WEFT_WIN'
+gone score__unsent $c/tx_score.h '(__s32)age < 1'
+gone score__old $c/tx_score.h 'age > WEFT_WIN'
 gone score__unsent $c/tx_score.h '(ahead > 0 && (__u32)ahead > used)'
 gone score__unsent $c/tx_score.h '(a->sack_base & 63)'
 gone score__unsent $c/tx_score.h 'weft_psn_diff(a->msn, tx->cons) > 0'
-expr score__unsent $t 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
-expr score__nak $t '!q->tx.err' 1 'known && !q->tx.err'
-gone score__corrupt_ring $t 'c == WEFT_CLAIM_ERROR' $'absorb(&q->tx, ring);\n\t\t\telse if (c == WEFT_CLAIM_ERROR'
+swap score__unsent $t 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
+swap score__nak $t '!q->tx.err' 1 'known && !q->tx.err'
+error='c == WEFT_CLAIM_ERROR'
+gone score__corrupt_ring $t "$error" $'absorb(&q->tx, ring);\n\t\t\telse if ('"$error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
@@ -136,9 +140,9 @@ gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
 gone fill__corrupt_ring $c/tx_score.h 'prod - tx->done > WEFT_SQ_DEPTH'
 gone fill__corrupt_ring $c/tx_score.h 'q->len > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_score.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
-gone fill__corrupt_ring $d 'c == WEFT_CLAIM_ERROR' $'c == WEFT_CLAIM_ERROR)\n\t\t\tpublish_err(&q->tx, ring);\n\t\telse\n'
-expr fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
-expr fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
+gone fill__corrupt_ring $d "$error" "$error"$')\n\t\t\tpublish_err(&q->tx, ring);\n\t\telse\n'
+swap fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
+swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 
 # ---- whom it listens to ----
 gone bell__no_qp $d 'ctl->qpn != qpn'
@@ -149,16 +153,17 @@ gone fill__not_a_template $d 'd->magic != WEFT_DB_MAGIC'
 gone fill__not_a_template $w 'db.op != WEFT_DB_FILL'
 gone bell__malformed $w 'db.op != WEFT_DB_GROW'
 gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)'
-expr bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
+swap bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
 gone bell__budget $t 'room < (__s32)want'
-expr bell__budget $t 'used < (__s32)cfg->hard' 1
-gone bell__corrupt_ring $d 'c == WEFT_CLAIM_ERROR' '(c == WEFT_CLAIM_ERROR) {'
-expr bell__look $d 'op == WEFT_DB_LOOK' 1
+swap bell__budget $t 'used < (__s32)cfg->hard' 1
+gone bell__corrupt_ring $d "$error" "($error) {"
+swap bell__look $d 'op == WEFT_DB_LOOK' 1
 
 # A section of its own becomes a map of its own, so that the loader finds the number.
 src=$(<$c/psn.h)
 mark='#include <linux/types.h>'
-printf '%s\n' "${src/"$mark"/"$mark"$'\n__attribute__((section(".rodata.mutation"), used))\nconst volatile __u32 weft_mutation = 0;'}" >$c/psn.h
+new=$'__attribute__((section(".rodata.mutation"), used))\nconst volatile __u32 weft_mutation = 0;'
+printf '%s\n' "${src/"$mark"/"$mark"$'\n'"$new"}" >$c/psn.h
 
 echo "1..$((${#names[@]} + 1))"
 [ "$bad" -eq 0 ] || { echo "not ok 1 - every mutation finds its place in the sources"; exit 1; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Doorbells: a message in the bell's own frame, replication, the device budget, the time-out look. */
+/* Doorbells: a message in its own frame, replication, the device budget, the time-out look. */
 #include <stdio.h>
 
 #include "fixture.h"

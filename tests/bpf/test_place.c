@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* I1, placement: exactly the bytes of the packet, exactly where they belong, nothing beside them. */
+/* I1, placement: exactly the bytes of the packet, exactly where they belong, none beside them. */
 #include <stdio.h>
 
 #include "fixture.h"

@@ -139,6 +139,8 @@ static void run_plan(struct client *c, uint64_t seed)
 	struct np_plan plan = { 0 };
 
 	for (uint32_t r = 0; nw.time ? now_s() < end : r < nw.rounds; r++) {
+		uint64_t before = c->posted;
+
 		np_fill(c->src.at, nw.src, seed + r);
 		np_plan_make(&plan, seed + r, c->offer.region, nw.src, nw.max, nw.fixed);
 		post_plan(c, &plan);
@@ -150,7 +152,8 @@ static void run_plan(struct client *c, uint64_t seed)
 		drain(c);
 		if (c->failed)
 			break;
-		say("qp %u round %u: %u completed", c->index, r, plan.n);
+		say("qp %u round %u: %u of %u completed", c->index, r,
+		    (unsigned)(c->polled - before), plan.n);
 		verdict(c, r);
 		if (c->failed || atomic_load(&stop))
 			break;

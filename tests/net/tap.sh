@@ -135,3 +135,12 @@ counter() {
 field() {
 	lab_field "$(grep '^{' "$LAB_TMP/$1" | tail -n 1)" "$2" || echo -1
 }
+
+# finish_both CLIENT-NAME SERVER-NAME: of $CLIENT and $SERVER; a server is not left waiting for a
+# client that failed
+finish_both() {
+	local rc=0
+	finish "$CLIENT" "$1" || { rc=1; kill -TERM "$SERVER"; }
+	finish "$SERVER" "$2" || rc=1
+	return $rc
+}

@@ -18,9 +18,8 @@ transfer() {
 	serve s "$LAB_B" --region 256m --conns 1 "$LAB_IF_B=$to"
 	"$WIRELAB" stats --pin "$LAB_PIN" --reset >/dev/null
 	writer c "$LAB_A" --rounds $((mib / 256)) --src 64m --max 16m "$@" "$LAB_IF_A=$to"
-	finish "$CLIENT" c || rc=1
+	finish_both c s || rc=1
 	WIRE=$(lab_stats)
-	finish "$SERVER" s || rc=1
 	PACKETS=$(field c packets) RETRANSMITS=$(field c retransmits)
 	echo "$WIRE"
 	return $rc

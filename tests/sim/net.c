@@ -135,7 +135,7 @@ void doorbell(struct conn *c, enum frame_kind kind)
 	event_at(W.now + between(500, 10000), EVENT_ARRIVE, 0, f);
 }
 
-/* I5: an ACK that cannot be true is refused and changes nothing. */
+/* I5: an ACK that cannot be true, or is older than the window, changes nothing. */
 void net_forge(struct conn *c)
 {
 	static struct weft_tx before;
@@ -146,17 +146,22 @@ void net_forge(struct conn *c)
 			      .ts = ticks_now(),
 			      .sack = rng() };
 	struct weft_score r;
+	int want = -1;
 
 	a.sack_base = a.psn & ~63u;
 	switch (below(5)) {
 	case 0: a.psn = tx->nxt + below(1u << 31); break;
-	case 1: a.psn = tx->nxt - WEFT_WIN - 1 - below(1u << 30); break;
+	case 1:
+		a.psn = tx->nxt - WEFT_WIN - 1 - below(1u << 30);
+		want = 0;
+		break;
 	case 2: a.cum = tx->nxt + 1 + below(1u << 30); break;
 	case 3: a.msn = tx->cons + 1 + below(1u << 30); break;
 	case 4: a.sack_base += between(1, 63); break;
 	}
 	before = *tx;
-	if (weft_tx_ack(tx, &a, ticks_now(), c->conf, &r) != -1)
+	before.surplus += !want;
+	if (weft_tx_ack(tx, &a, ticks_now(), c->conf, &r) != want)
 		fail("I5", "qp %u: an ACK for what was never sent was believed", c->id);
 	if (memcmp(&before, tx, sizeof(before)))
 		fail("I5", "qp %u: a refused ACK changed the sender", c->id);

@@ -142,6 +142,23 @@ static void commit__asks_for_advance_while_an_end_is_pending(void **state)
 	assert_int_equal(rx.msn, 1);
 }
 
+/* The window is a thousand packets behind what is placed: a packet that fits gets in. */
+static void admit__brings_the_window_up_to_date(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 32);
+	for (__u32 psn = 33; psn < 32 + WEFT_WIN; psn++) {
+		assert_int_equal(weft_rx_admit(&rx, psn, 0), WEFT_RX_NEW);
+		weft_rx_commit(&rx, psn);
+	}
+	assert_int_equal(weft_rx_admit(&rx, 32 + WEFT_WIN, 0), WEFT_RX_OUT);
+	assert_int_equal(weft_rx_admit(&rx, 32, 0), WEFT_RX_NEW);
+	weft_rx_commit(&rx, 32);
+	assert_int_equal(rx.next, 32);
+	assert_int_equal(weft_rx_admit(&rx, 32 + 2 * WEFT_WIN - 1, 0), WEFT_RX_NEW);
+	assert_int_equal(rx.next, 32 + WEFT_WIN);
+}
+
 static void sack__reports_the_word_around(void **state)
 {
 	(void)state;
@@ -201,6 +218,7 @@ int main(void)
 		cmocka_unit_test(advance__three_words_a_call),
 		cmocka_unit_test(advance__claimed_is_not_placed),
 		cmocka_unit_test(commit__asks_for_advance_while_an_end_is_pending),
+		cmocka_unit_test(admit__brings_the_window_up_to_date),
 		cmocka_unit_test(sack__reports_the_word_around),
 		cmocka_unit_test(sack__no_bit_beyond_the_window),
 		cmocka_unit_test(sack__of_an_old_duplicate),

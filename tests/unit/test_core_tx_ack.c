@@ -68,7 +68,6 @@ static void ack__of_what_was_never_sent(void **state)
 	const struct weft_ack bad[] = {
 		{ .psn = 1003, .cum = 1000 }, /* next to be sent */
 		{ .psn = 1003 + (1u << 31), .cum = 1000 },
-		{ .psn = 1003 - WEFT_WIN - 1, .cum = 1000 },
 		{ .psn = 1002, .cum = 1004 },
 		{ .psn = 1002, .cum = 1000, .sack_base = 1001, .sack = 1 },
 		{ .psn = 1002, .cum = 1000, .msn = 3 },
@@ -88,6 +87,28 @@ static void ack__of_what_was_never_sent(void **state)
 		assert_memory_equal(before, &s->tx, sizeof(*before));
 	}
 	test_free(before);
+	test_free(s);
+}
+
+/* Long sent again and delivered: the token counts, what the ACK says does not. */
+static void ack__older_than_the_window_is_surplus(void **state)
+{
+	struct sender *s = sender_new(1000, 1);
+	struct weft_ack a = { .psn = 1003 - WEFT_WIN - 1, .ts = T0, .cum = 1002, .sack = ~0ull };
+
+	(void)state;
+	post(s, 3 * PAYLOAD);
+	claim_n(s, 3, T0, 0);
+	assert_int_equal(ack_raw(s, a, T0 + RTT), 0);
+	assert_int_equal(s->score.surplus, 1);
+	assert_int_equal(s->score.freed + s->score.lost + s->score.progress, 0);
+	assert_int_equal(s->tx.una, 1000);
+	assert_int_equal(s->tx.inflight, 3);
+	a.psn++; /* still within */
+	a.cum = 1000;
+	a.sack = 0;
+	assert_int_equal(ack_raw(s, a, T0 + RTT), 0);
+	assert_int_equal(s->tx.last_ack, T0 + RTT);
 	test_free(s);
 }
 
@@ -166,20 +187,20 @@ static void ack__of_the_original_after_a_repeat(void **state)
 static void ack__of_the_original_convicts_nobody_elsewhere(void **state)
 {
 	struct sender *s = sender_new(0, 1);
-	__u32 early = T0 + WEFT_TICKS_US(2500);
+	__u32 sent = T0 + WEFT_TICKS_US(1000), again = sent + WEFT_TICKS_US(2100);
 
 	(void)state;
 	post(s, 10 * PAYLOAD);
-	claim_n(s, 1, T0, 1); /* gives a round-trip time */
-	ack(s, 0, 1, 0, 0, T0 + RTT);
-	claim_n(s, 1, T0 + RTT, 0);                      /* PSN 1, domain 0 */
-	claim_n(s, 1, T0 + RTT + WEFT_TICKS_US(100), 1); /* PSN 2, domain 1 */
+	claim_n(s, 1, T0 - RTT, 1); /* gives a round-trip time */
+	ack(s, 0, 1, 0, 0, T0);
+	claim_n(s, 1, T0, 0);   /* PSN 1, domain 0 */
+	claim_n(s, 1, sent, 1); /* PSN 2, domain 1 */
 	s->tx.looked = 0;
-	assert_int_equal(timeout(s, early), 1);
+	assert_int_equal(timeout(s, again), 1);
 	assert_int_equal(s->score.dom, 1);
-	claim_n(s, 1, early, 0); /* PSN 2 again, from domain 0 */
-	s->sent_at[2] = T0 + RTT + WEFT_TICKS_US(100);
-	ack(s, 2, 1, 0, 0, early + 5);
+	claim_n(s, 1, again, 0); /* PSN 2 again, from domain 0 */
+	s->sent_at[2] = sent;
+	ack(s, 2, 1, 0, 0, again + 5);
 	assert_int_equal(s->score.lost, 0);
 	test_free(s);
 }
@@ -385,6 +406,7 @@ int main(void)
 		cmocka_unit_test(ack__sacked_tail_completes),
 		cmocka_unit_test(ack__cum_says_it_too),
 		cmocka_unit_test(ack__of_what_was_never_sent),
+		cmocka_unit_test(ack__older_than_the_window_is_surplus),
 		cmocka_unit_test(ack__sack_outside_of_what_was_sent_is_ignored),
 		cmocka_unit_test(ack__twice_is_surplus),
 		cmocka_unit_test(ack__of_a_convicted_packet_cancels_its_repeat),

@@ -1,0 +1,290 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Ends of life: processes killed and stopped, links down, deleted and moved, devices taken down.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+MARGIN=500	# ms that a loaded machine may take on top of what is promised
+
+both() {
+	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A" "${@:2}" && "$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B" "${@:2}"
+}
+
+# A server s in B and a writer c in A with traffic between them.
+traffic() {
+	serve s "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=${1:-:7000}"
+	writer c "$LAB_A" --time 120 --src 8m "${@:2}" "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" 'round 2' "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
+}
+
+# failed WITHIN_MS WHEN STATUS: the client gets an error and ends by itself
+failed() {
+	local at ms
+	finish "$CLIENT" c 3 || return 1
+	grep -qE "^failed 0 at .*($3)" "$LAB_TMP/c" || return 1
+	at=$(sed -n 's/^failed 0 at \([0-9.]*\):.*/\1/p' "$LAB_TMP/c" | head -n 1)
+	ms=$(since "$2" "$at")
+	echo "error after $ms ms"
+	((ms <= $1 + MARGIN))
+}
+
+nothing_left() {	# of weft on an interface
+	! compgen -G "/sys/fs/bpf/weft/*-$2" >/dev/null &&
+		! ip -n "$1" -br link | grep -q '^weft' &&
+		! ip -n "$1" link show dev "$2" 2>/dev/null | grep -q xdp
+}
+
+works() {	# a whole connection, from scratch
+	serve s "$LAB_B" --region 8m --conns 1 "$LAB_IF_B=:7099"
+	writer c "$LAB_A" --rounds 1 "$LAB_IF_A=10.9.0.2:7099"
+	finish_both c s
+}
+
+kill_receiver() {
+	local t0
+	traffic
+	t0=$(now)
+	kill -KILL "$SERVER"
+	t -- failed 1000 "$t0" 'remote side closed' ++ "receiver killed: the writer has an error within 1 s"
+	lab_wait "$SERVER"
+	sleep 2
+	t -- nothing_left "$LAB_B" "$LAB_IF_B" ++ "2 s later nothing of weft is left at the receiver"
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "nor at the writer"
+}
+
+kill_sender() {
+	traffic
+	kill -KILL "$CLIENT"
+	lab_wait "$CLIENT"
+	sleep 1
+	note "$(<"$LAB_TMP/s")"
+	t -- finish "$SERVER" s ++ "writer killed: the receiver is told, its memory is right"
+	t -- grep -q 'over, remote side closed' "$LAB_TMP/s" ++ "with the status for it"
+	sleep 1
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "2 s later nothing of weft is left at the writer"
+}
+
+# The writer's application sleeps, so it cannot react: its packets go on until the dead do not answer.
+dead_get_nothing() {
+	local owner data s2 server2 client2
+	both up
+	serve s2 "$LAB_B" --region 16m "$LAB_IF_B=:7001"
+	s2=$SERVER
+	writer c2 "$LAB_A" --time 120 --cwnd 8 "$LAB_IF_A=10.9.0.2:7001"
+	client2=$CLIENT
+	lab_wait_line "$LAB_TMP/c2" 'round 1' "$CLIENT"
+	serve s "$LAB_B" --region 256m "$LAB_IF_B=:7000"
+	owner=$(counter "$LAB_B" "$LAB_IF_B" owner)
+	writer c "$LAB_A" --rounds 1 --fixed 2m --cwnd 16 --stop-posted "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" '^posted' "$CLIENT"
+	kill -KILL "$SERVER"
+	sleep 0.3
+	data=$(counter "$LAB_B" "$LAB_IF_B" owner)
+	note "$(<"$LAB_TMP/c")"
+	note "owner drops: $owner, then $data"
+	t "data > owner" "packets for the dead are dropped as owner ($((data - owner)))"
+	kill -CONT "$CLIENT"
+	t -- finish "$CLIENT" c 3 ++ "their writer has an error when it wakes up"
+	kill -TERM "$client2"
+	t -- finish "$client2" c2 ++ "another writer to another process is not disturbed"
+	kill -TERM "$s2"
+	t -- finish "$s2" s2 ++ "and the memory of that process is right"
+	both down
+}
+
+stop_receiver() {
+	local before after
+	serve s "$LAB_B" --region 256m --conns 1 "$LAB_IF_B=:7000"
+	# the server is stopped between accepting and the first round
+	writer c "$LAB_A" --rounds 1 --max 16m --src 32m "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/s" connected "$SERVER"
+	kill -STOP "$SERVER"
+	before=$(cpu_ticks "$SERVER")
+	t -- lab_wait_line "$LAB_TMP/c" 'round 0' "$CLIENT" 30 ++ "receiver stopped: all WRITEs complete"
+	after=$(cpu_ticks "$SERVER")
+	t "before == after" "and its CPU time does not change ($before, $after ticks)"
+	kill -CONT "$SERVER"
+	t -- finish_both c s ++ "awake again it finds every byte in place"
+}
+
+stop_sender() {
+	serve s "$LAB_B" --region 256m --conns 1 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --rounds 1 --fixed 1m --stop-posted "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" '^posted' "$CLIENT"
+	note "$(<"$LAB_TMP/c")"
+	t -- lab_wait_line "$LAB_TMP/s" 'round 0.*right' "$SERVER" 20 ++ \
+		"writer stopped: what it had posted arrives, every byte right"
+	kill -CONT "$CLIENT"
+	t -- finish_both c s ++ "and it finds all of it completed"
+}
+
+link_down() {
+	local t0
+	traffic
+	t0=$(now)
+	ip -n "$LAB_A" link set "$LAB_IF_A" down
+	t -- failed 1000 "$t0" 'local interface|no answer' ++ "link down: the writer has an error within 1 s"
+	ip -n "$LAB_A" link set "$LAB_IF_A" up
+	ip -n "$LAB_A" addr replace fd09::1/64 dev "$LAB_IF_A" nodad
+	t -- finish "$SERVER" s ++ "the receiver is told too"
+	t -- works ++ "up again: a new connection works"
+	# and shorter than the time-out: nothing fails
+	traffic
+	ip -n "$LAB_A" link set "$LAB_IF_A" down
+	sleep 0.2
+	ip -n "$LAB_A" link set "$LAB_IF_A" up
+	sleep 1.5
+	kill -TERM "$CLIENT"
+	t -- finish_both c s ++ "down for 0.2 s: the transfer goes on"
+	ip -n "$LAB_A" addr replace fd09::1/64 dev "$LAB_IF_A" nodad
+}
+
+link_deleted() {
+	local t0
+	traffic
+	t0=$(now)
+	ip -n "$LAB_A" link del "$LAB_IF_A"
+	t -- failed 1000 "$t0" 'local interface|no answer|remote side closed' ++ "interface deleted: the writer has an error within 1 s"
+	t -- finish "$SERVER" s ++ "the receiver, whose end is gone too, ends well"
+	sleep 2
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "2 s later no pins or veths are left at the writer"
+	t -- nothing_left "$LAB_B" "$LAB_IF_B" ++ "nor at the receiver"
+	lab_down
+	lab_pair
+	t -- works ++ "made anew it works"
+}
+
+link_moved() {
+	local t0
+	traffic
+	lab_netns "$LAB_ID-c"
+	t0=$(now)
+	ip -n "$LAB_A" link set "$LAB_IF_A" netns "$LAB_ID-c"
+	t -- failed 1000 "$t0" 'local interface|no answer|remote side closed' ++ "interface moved away: the writer has an error within 1 s"
+	t -- finish "$SERVER" s ++ "the receiver is told too"
+	sleep 2
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "2 s later no pins or veths are left where it was"
+	t -- nothing_left "$LAB_ID-c" "$LAB_IF_A" ++ "and no program is left on it"
+	lab_down
+	lab_pair
+	t -- works ++ "made anew it works"
+}
+
+peer_namespace() {
+	local t0
+	traffic
+	t0=$(now)
+	# the namespace's processes keep it alive, so kill them with it
+	kill -KILL "$SERVER"
+	ip netns del "$LAB_B"
+	lab_wait "$SERVER"
+	t -- failed 1000 "$t0" 'local interface|no answer|remote side closed' ++ "peer's namespace deleted: the writer has an error within 1 s"
+	lab_down
+	lab_pair
+}
+
+reaper_pid() {	# of DEV in NS: by its arguments and namespace
+	local p ino
+	ino=$(readlink "/proc/$1/ns/net")
+	for p in /proc/[0-9]*; do
+		[ "$(cat "$p/comm" 2>/dev/null)" = weft-reaper ] || continue
+		tr '\0' ' ' <"$p/cmdline" | grep -q -- "-$2 " &&
+			[ "$(readlink "$p/ns/net")" = "$ino" ] && echo "${p#/proc/}"
+	done
+}
+
+# The process that cleans up is killed: the next user still cleans up.
+reaper_killed() {
+	local pid
+	traffic
+	pid=$(reaper_pid "$CLIENT" "$LAB_IF_A")
+	t "${pid:-0} > 1" "somebody waits to clean up behind the writer"
+	[ -n "$pid" ] && kill -KILL "$pid"
+	kill -TERM "$CLIENT"
+	t -- finish_both c s ++ "it is killed: the transfer goes on"
+	sleep 0.5
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "and the writer itself leaves nothing"
+	traffic
+	pid=$(reaper_pid "$CLIENT" "$LAB_IF_A")
+	[ -n "$pid" ] && kill -KILL "$pid"
+	kill -KILL "$CLIENT"
+	lab_wait "$CLIENT"
+	finish "$SERVER" s >/dev/null
+	t -- works ++ "both killed: the next user works all the same"
+	sleep 2
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "and leaves nothing"
+}
+
+# First attaches, later ones adopt, the last detaches; whoever dies first.
+adopters() {
+	local c1 s1
+	serve s1 "$LAB_B" --region 8m "$LAB_IF_B=:7001"
+	s1=$SERVER
+	writer c1 "$LAB_A" --time 120 "$LAB_IF_A=10.9.0.2:7001"
+	c1=$CLIENT
+	lab_wait_line "$LAB_TMP/c1" 'round 1' "$c1"
+	traffic
+	kill -KILL "$c1"
+	lab_wait "$c1"
+	kill -KILL "$s1"
+	lab_wait "$s1"
+	sleep 2
+	t -- kill -0 "$CLIENT" "$SERVER" ++ "the first users are killed: the second go on"
+	kill -TERM "$CLIENT"
+	t -- finish_both c s ++ "and end well"
+	sleep 1
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "the last one detaches at the writer"
+	t -- nothing_left "$LAB_B" "$LAB_IF_B" ++ "and at the receiver"
+}
+
+persistence() {
+	local t0
+	both up
+	t -- works ++ "after weft up"
+	sleep 2.5
+	t ! nothing_left "$LAB_A" "$LAB_IF_A" ++ "weft stays without users"
+	traffic
+	t0=$(now)
+	t -- "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "weft down with users"
+	t -- failed 1000 "$t0" 'local interface|no answer' ++ "gives them an error within 1 s"
+	t -- finish "$SERVER" s ++ "and their peers"
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "and leaves nothing"
+	"$WEFT" -n "$LAB_B" down "$LAB_IF_B"
+	t -- nothing_left "$LAB_B" "$LAB_IF_B" ++ "weft down without users leaves nothing"
+	t -- works ++ "a new connection works"
+}
+
+bad() {
+	serve s "$LAB_B" --region 2m --conns 1 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --bad "$1" --max 1m "$LAB_IF_A=10.9.0.2:7000"
+	finish_both c s
+}
+
+refusals() {
+	local k before after
+	both up
+	for k in key zero index bounds end wrap rights pd; do
+		case $k in
+		zero | index) c=key ;;
+		end | wrap) c=bounds ;;
+		*) c=$k ;;
+		esac
+		before=$(counter "$LAB_B" "$LAB_IF_B" "$c")
+		t -- bad $k ++ "wrong $k: error completion, the rest flushed, not a byte written"
+		after=$(counter "$LAB_B" "$LAB_IF_B" "$c")
+		t "after > before" "and counted as $c"
+	done
+	t -- bad local ++ "a source without the right to be one is refused"
+	t -- bad close ++ "QP closed during traffic: error completions, nothing written after it"
+	t -- bad dereg ++ "region deregistered during traffic: error completions, nothing written after it"
+	both down
+}
+
+lab_begin
+lab_pair 3498
+for part in kill_receiver kill_sender dead_get_nothing stop_receiver stop_sender link_down \
+	reaper_killed adopters persistence refusals link_deleted link_moved peer_namespace; do
+	tap_part $part && $part
+done
+tap_end

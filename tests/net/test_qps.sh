@@ -1,0 +1,201 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Many QPs, several processes, several devices, and everything else that uses the NIC meanwhile.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+both() {
+	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A" "${@:2}" && "$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B" "${@:2}"
+}
+
+# Every packet that A has sent has come back: none fell out of a ring.
+nothing_lost() {
+	local drops
+	drops=$(lab_ring_drops)
+	note "$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A")"
+	note "$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B")"
+	# a packet that a ring dropped is sent by A and seen by B in no way at all
+	local sent seen key
+	sent=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
+	seen=0
+	for key in rx_data rx_dup busy window; do
+		seen=$((seen + $(counter "$LAB_B" "$LAB_IF_B" "$key")))
+	done
+	t "drops == 0 && sent == seen" "$1: $sent sent, $seen arrived, $drops dropped by rings"
+}
+
+sixteen() {
+	serve s "$LAB_B" --qps 16 --region 16m --conns 16 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --qps 16 --rounds 3 --src 2m --max 1m "$LAB_IF_A=10.9.0.2:7000"
+	t -- finish_both c s ++ "16 QPs at once, 48 times 16 MiB"
+	nothing_lost "16 QPs"
+}
+
+# Shares of 8 QPs of one process and of two processes: packets by `qp show`, read while they run.
+shares() {
+	local i ok=0 json a b
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	local server=$LAB_SPAWNED writers=()
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	for ((i = 0; i < $1; i++)); do
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 5 \
+			--qps "$2" --size 256k -j >"$LAB_TMP/perf$i" 2>&1
+		writers+=("$LAB_SPAWNED")
+	done
+	sleep 2
+	a=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	sleep 2
+	b=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	for i in "${writers[@]}"; do
+		lab_wait "$i" || ok=1
+	done
+	lab_stop "$server"
+	note "$(cat "$LAB_TMP"/perf[0-9])"
+	t "ok == 0" "$1 processes with $2 QPs each write for 5 s"
+	json=$(paste -d: <(packets_of "$a") <(packets_of "$b") | awk -F: '$1 == $3 && $4 - $2 > 1000 {
+		d = $4 - $2; n++; min = !min || d < min ? d : min; max = d > max ? d : max }
+		END { print n + 0, min + 0, max + 0 }')
+	read -r i a b <<<"$json"
+	t "i == $1 * $2 && b <= 2 * a" "shares of $i QPs are within a factor of 2: $a to $b packets"
+}
+
+packets_of() {	# QPN:packets of each QP, in the order of QPNs
+	tr -d ' \n' <<<"$1" | sed 's/{"dev"/\n&/g' | sed -n \
+		's/.*"qpn":"\{0,1\}\([^",]*\).*"packets":\([0-9]*\).*/\1:\2/p' | sort
+}
+
+two_processes() {
+	serve s1 "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=:7001"
+	local s1=$SERVER c1
+	serve s2 "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=:7002"
+	local s2=$SERVER
+	writer c1 "$LAB_A" --rounds 4 --max 4m "$LAB_IF_A=10.9.0.2:7001"
+	c1=$CLIENT
+	writer c2 "$LAB_A" --rounds 4 --max 4m "$LAB_IF_A=[fd09::2]:7002"
+	SERVER=$s2
+	t -- finish_both c2 s2 ++ "two processes on each NIC: the second"
+	SERVER=$s1 CLIENT=$c1
+	t -- finish_both c1 s1 ++ "and the first"
+}
+
+# A second pair between the same hosts, with a port and a checksum mode of its own.
+two_devices() {
+	lab_veth "$LAB_A" veth-c "$LAB_B" veth-d 1500
+	ip -n "$LAB_A" addr add 10.9.1.1/24 dev veth-c
+	ip -n "$LAB_B" addr add 10.9.1.2/24 dev veth-d
+	ip -n "$LAB_A" link set veth-c up
+	ip -n "$LAB_B" link set veth-d up
+	serve s "$LAB_B" --region 16m --qps 2 --conns 4 "$LAB_IF_B=:7003" veth-d=10.9.1.2:7004
+	writer c "$LAB_A" --rounds 2 --qps 2 "$LAB_IF_A=10.9.0.2:7003" veth-c=10.9.1.2:7004
+	t -- finish_both c s ++ "one process writes through two devices, with 2 QPs on each"
+	t -- "$WEFT" -n "$LAB_A" dev show "$LAB_IF_A" ++ "the first device is still up"
+	t ! test -e "/sys/class/net/veth-c/xdp" ++ "no program is seen on the second"
+	t -- lab_no_xdp "$LAB_A" veth-c ++ "the second went with its last user"
+	ip -n "$LAB_A" link del veth-c
+}
+
+lab_no_xdp() {
+	! ip -n "$1" -d link show dev "$2" | grep -q 'prog/xdp'
+}
+
+cwnd() {
+	local qpn json slow fast a b
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	local server=$LAB_SPAWNED writer
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 6 --verify -j \
+		>"$LAB_TMP/perf0" 2>&1
+	writer=$LAB_SPAWNED
+	sleep 2
+	# the control QP is idle: the data QP is the one with packets out
+	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	qpn=$(packets_of "$json" | sort -t: -k2n | tail -n 1 | cut -d: -f1)
+	note "$json"
+	t -- "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 2 ++ "cwnd of a busy QP is set to 2"
+	sleep 0.5
+	a=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
+	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	sleep 1
+	b=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
+	slow=$((b - a))
+	note "$json"
+	t -- in_flight_at_most "$qpn" 2 "$json" ++ "and then at most 2 packets are out"
+	t -- "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 128 ++ "cwnd is set to 128"
+	sleep 0.5
+	a=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
+	sleep 1
+	b=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
+	fast=$((b - a))
+	t "slow > 0 && fast > slow" "which is faster: $slow, then $fast packets a second"
+	t ! "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 513 ++ "513 is refused"
+	t -- lab_wait "$writer" ++ "and the transfer ends well"
+	t -- grep -q '"verified": *true' "$LAB_TMP/perf0" ++ "with every byte right"
+	lab_stop "$server"
+}
+
+in_flight_at_most() {
+	tr -d ' \n' <<<"$3" | sed 's/{"dev"/\n&/g' | grep -F "$1" |
+		sed -n 's/.*"inflight":\([0-9]*\).*/\1/p' | awk -v m="$2" '{ n++; if ($1 > m) bad = 1 }
+			END { exit !(n == 1 && !bad) }'
+}
+
+# TCP, ping, a VLAN and fragments, while weft has the NIC and is busy on it.
+others() {
+	lab_in "$LAB_A" ethtool -K "$LAB_IF_A" txvlan off >/dev/null 2>&1
+	lab_in "$LAB_B" ethtool -K "$LAB_IF_B" rxvlan off >/dev/null 2>&1
+	ip -n "$LAB_A" link add link "$LAB_IF_A" name vlan7 type vlan id 7
+	ip -n "$LAB_B" link add link "$LAB_IF_B" name vlan7 type vlan id 7
+	ip -n "$LAB_A" addr add 10.9.7.1/24 dev vlan7
+	ip -n "$LAB_B" addr add 10.9.7.2/24 dev vlan7
+	ip -n "$LAB_A" link set vlan7 up
+	ip -n "$LAB_B" link set vlan7 up
+	serve s "$LAB_B" --region 16m "$LAB_IF_B=:7005"
+	writer c "$LAB_A" --time 60 --cwnd 32 "$LAB_IF_A=10.9.0.2:7005"
+	lab_wait_line "$LAB_TMP/c" 'round 0' "$CLIENT"
+	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 2 10.9.0.2 ++ "ping passes"
+	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 2 fd09::2 ++ "ping over IPv6 passes"
+	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 2 10.9.7.2 ++ "ping over a VLAN passes"
+	t -- lab_in "$LAB_A" ping -c 5 -i 0.2 -W 2 -s 9000 10.9.0.2 ++ "fragments pass"
+	t -- fragments_of_our_port ++ "fragments of a datagram of 65000 bytes to weft's own port pass"
+	lab_spawn_in "$LAB_B" iperf3 -s -1 --forceflush >"$LAB_TMP/iperf"
+	local tcp=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/iperf" listening "$tcp"
+	t -- lab_in "$LAB_A" iperf3 -c 10.9.0.2 -t 2 ++ "TCP passes"
+	lab_wait "$tcp"
+	kill -TERM "$CLIENT"
+	t -- finish "$CLIENT" c ++ "and weft goes on beside them"
+	kill -TERM "$SERVER"
+	t -- finish "$SERVER" s ++ "with every byte right"
+	ip -n "$LAB_A" link del vlan7
+	ip -n "$LAB_B" link del vlan7
+}
+
+fragments_of_our_port() {
+	local n i
+	: >"$LAB_TMP/datagram"
+	lab_spawn_in "$LAB_B" "$WIRELAB" recv 10.9.0.2:4793 1000 >"$LAB_TMP/datagram"
+	local receiver=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/datagram" ready "$receiver"
+	lab_in "$LAB_A" "$WIRELAB" send --gap-us 20000 10.9.0.2:4793 20 65000
+	lab_wait "$receiver"
+	cat "$LAB_TMP/datagram"
+	n=$(lab_field "$(tail -n 1 "$LAB_TMP/datagram")" distinct)
+	i=$(lab_field "$(tail -n 1 "$LAB_TMP/datagram")" corrupted)
+	# a datagram is lost with any of its fragments, and the ring is shared
+	((n >= 10 && i == 0))
+}
+
+lab_begin
+lab_pair 3498
+both up
+tap_part sixteen && sixteen
+tap_part processes && two_processes
+tap_part shares && { shares 1 8; shares 2 2; }
+tap_part devices && two_devices
+tap_part cwnd && cwnd
+tap_part others && others
+both down
+tap_end

@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Show bench.json as Markdown: table.sh [--update]; --update puts it into docs/performance.md.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+json=${O:-build}/bench.json
+page=docs/performance.md
+
+usage() {
+	echo "usage: table.sh [--update]" >&2
+	exit 2
+}
+
+die() {
+	echo "weft: bench: $1" >&2
+	exit 1
+}
+
+results() {
+	jq -r '
+		def r: if . == null then "-" elif . >= 1000 then round
+			else . * 1000 | round / 1000 end;
+		"| row | value | unit | peer | peer value | ratio | bar | met |",
+		"|---|---|---|---|---|---|---|---|",
+		(.results[] | [.name, (.value | r), .unit, .peer // "-", (.peer_value | r),
+			(.ratio | r), "\(if .better == "higher" then "≥" else "≤" end) \(.bar)",
+			(if .met == null then "not measured" elif .met then "yes" else "no" end)] |
+			"| " + (map(tostring) | join(" | ")) + " |")' "$json"
+}
+
+machine() {
+	jq -r '"| | |", "|---|---|", "| CPU | \(.cpu) |", "| kernel | \(.kernel) |",
+		"| commit | \(.commit) |",
+		(.defaults | "| runs | \(.alternations) of \(.seconds) s each, alternating" +
+			(if .trial then "; a trial, too short" else "" end) + " |",
+		(.weft // empty | "| defaults | \(.evs) entropy values, cwnd \(.cwnd), UDP checksum " +
+			"\(if .csum then "on" else "off" end) on IPv4, payload \(.payload) B at MTU 3498 |"))
+		' "$json"
+}
+
+# Replace what stands between "<!-- NAME: begin -->" and its end by the output of NAME.
+update() {
+	local name new
+
+	new=$(mktemp) || exit 1
+	for name in results machine; do
+		"$name" >"$new" || exit 1
+		awk -v name="$name" -v new="$new" '
+			$0 == "<!-- " name ": end -->" { skip = 0 }
+			!skip
+			$0 == "<!-- " name ": begin -->" {
+				while ((getline line <new) > 0)
+					print line
+				skip = 1
+			}' "$page" >"$new.page" && cat "$new.page" >"$page" || exit 1
+	done
+	rm -f "$new" "$new.page"
+}
+
+[ $# -le 1 ] || usage
+[ -r "$json" ] || die "$json: not there; run make bench"
+case ${1:-} in
+'') results && echo && machine ;;
+--update) update ;;
+*) usage ;;
+esac

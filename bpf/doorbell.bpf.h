@@ -112,8 +112,9 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		return V_FILL;
 	}
 	share = domain_share(ctl, wnd);
-	if (n && used < share)
-		n = n < share - used ? n : share - used;
+	share = used < share ? share - used : 0;
+	if (n > share)
+		n = share;
 	n = n ? grant(cfg, run, dom, n, first) : 0;
 	if (!n) {
 		count(st, absorbed);
@@ -140,7 +141,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, now, prod, wnd;
-	bool was = true, is = true;
+	__s32 delta = 0;
 
 	if (!st || !cfg)
 		return V_DROP;
@@ -169,7 +170,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 			c = WEFT_CLAIM_OK;
 		}
 	} else {
-		was = q->tx.inflight != 0;
+		delta = -has_tokens(&q->tx);
 		wnd = window(cfg, run, &q->tx);
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
@@ -178,7 +179,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 			publish_err(&q->tx, ring);
 		else
 			weft_ring_absorb(&q->tx, ring);
-		is = q->tx.inflight != 0;
+		delta += has_tokens(&q->tx);
 	}
 	bpf_spin_unlock(&q->lock);
 
@@ -186,17 +187,19 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	if (!claimed && c == WEFT_CLAIM_EMPTY && weft_ring_recheck(ring, prod)) {
 		prod = READ_ONCE(ring->sq_prod);
 		bpf_spin_lock(&q->lock);
+		delta -= has_tokens(&q->tx);
+		wnd = window(cfg, run, &q->tx);
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
 			weft_ring_active(&q->tx, ring);
 		else if (c == WEFT_CLAIM_ERROR)
 			publish_err(&q->tx, ring);
-		is = q->tx.inflight != 0;
+		delta += has_tokens(&q->tx);
 		bpf_spin_unlock(&q->lock);
 	}
 	if (!claimed) {
 		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
-		account_active(run, was, is);
+		account_delta(run, delta);
 	}
 	if (c != WEFT_CLAIM_OK)
 		return drop(st, template);

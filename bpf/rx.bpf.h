@@ -29,11 +29,12 @@ static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_s
 
 static __always_inline enum weft_verdict reply_nak(struct xdp_md *ctx, struct weft_stats *st,
 						   const struct weft_qpctl *ctl, struct work *wk,
-						   __u32 code)
+						   __u32 code, __u32 psn)
 {
 	__builtin_memset(&wk->out, 0, sizeof(wk->out));
 	wk->out.h.op = WEFT_OP_NAK;
 	wk->out.h.nak.code = bpf_htonl(code);
+	wk->out.h.nak.psn = bpf_htonl(psn);
 	count(st, tx_nak);
 	return reply(ctx, st, ctl, wk);
 }
@@ -99,16 +100,29 @@ static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_
 						const struct weft_qpctl *ctl, struct weft_qprx *q,
 						struct weft_ring *ring, struct work *wk, __u32 code)
 {
+	__u32 psn;
+
 	bpf_spin_lock(&q->lock);
 	if (!q->rx.err) {
 		q->rx.err = code;
 		q->rx.err_psn = bpf_ntohl(wk->pkt.u.h.psn);
 	}
 	code = q->rx.err;
+	psn = q->rx.err_psn;
 	WRITE_ONCE(ring->rx_err, code);
 	bpf_spin_unlock(&q->lock);
 	wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
-	return reply_nak(ctx, st, ctl, wk, code);
+	return reply_nak(ctx, st, ctl, wk, code, psn);
+}
+
+/* Messages have arrived: tell the application, should it sleep. */
+STEP int tell_arrived(const struct weft_qpctl *ctl, struct weft_ring *ring)
+{
+	struct weft_stats *st = stats_get();
+
+	if (ctl && ring && st)
+		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	return 0;
 }
 
 STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
@@ -116,10 +130,11 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_pkt *p;
-	__u32 code, pool = 0, msn, psn, len, mlen, moff;
+	__u32 code, err_psn, pool = 0, msn, psn, len, mlen, moff;
 	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	__u64 off = 0;
+	bool arrived;
 	int last;
 
 	if (!wk || !q || !ctl || !st)
@@ -139,15 +154,20 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 
 	bpf_spin_lock(&q->lock);
 	code = q->rx.err;
+	err_psn = q->rx.err_psn;
 	msn = q->rx.msn;
 	v = code ? WEFT_RX_OUT : weft_rx_admit(&q->rx, psn, last);
-	if (q->rx.msn != msn)
+	arrived = q->rx.msn != msn;
+	if (arrived)
 		WRITE_ONCE(ring->arrived, q->rx.msn);
 	bpf_spin_unlock(&q->lock);
+	/* whoever has committed and not yet advanced will find nothing to tell */
+	if (unlikely(arrived))
+		tell_arrived(ctl, ring);
 
 	if (code) {
 		st->drop.closed++;
-		return reply_nak(ctx, st, ctl, wk, code);
+		return reply_nak(ctx, st, ctl, wk, code, err_psn);
 	}
 	if (v == WEFT_RX_DUP) {
 		count(st, rx_dup);
@@ -169,8 +189,6 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	st->count.rx_bytes += len;
 
 	if (weft_rx_commit(&q->rx, psn)) {
-		bool arrived;
-
 		bpf_spin_lock(&q->lock);
 		msn = q->rx.msn;
 		for (int i = 0; i < 6 && weft_rx_advance(&q->rx); i++)
@@ -180,7 +198,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 			WRITE_ONCE(ring->arrived, q->rx.msn);
 		bpf_spin_unlock(&q->lock);
 		if (arrived)
-			wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+			tell_arrived(ctl, ring);
 	}
 	return reply_ack(ctx, st, ctl, &q->rx, wk, 0);
 }

@@ -30,6 +30,20 @@ static __always_inline void account_active(struct weft_devrun *run, bool was, bo
 		__sync_fetch_and_add(&run->active, is ? 1 : -1);
 }
 
+/* 1 or 0, without a branch: all that follows a locked section would be walked twice. */
+static __always_inline __s32 has_tokens(const struct weft_tx *tx)
+{
+	return (tx->inflight + WEFT_WIN - 1) / WEFT_WIN;
+}
+
+/* Each locked section enters its own change: between two of them others may change it as well. */
+static __always_inline void account_delta(struct weft_devrun *run, __s32 delta)
+{
+	opaque(delta);
+	if (delta)
+		__sync_fetch_and_add(&run->active, delta);
+}
+
 /* Tokens that may be started in this domain now: want, within the device's budget. */
 static __always_inline __u32 grant(const struct weft_devcfg *cfg, const struct weft_devrun *run,
 				   __u32 dom, __u32 want, bool first)
@@ -294,8 +308,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_score r;
 	struct weft_pkt *p;
 	struct weft_ack a;
-	bool was, is;
-	__s32 room;
+	__s32 room, delta;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -318,7 +331,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	prod = READ_ONCE(ring->sq_prod);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
 	bpf_spin_lock(&q->lock);
-	was = q->tx.inflight != 0;
+	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
@@ -326,14 +339,16 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, &cpu);
 		if (grow == GROW_NO) {
 			c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-			if (c == WEFT_CLAIM_EMPTY)
+			if (c == WEFT_CLAIM_OK)
+				weft_ring_active(&q->tx, ring);
+			else if (c == WEFT_CLAIM_EMPTY)
 				weft_ring_absorb(&q->tx, ring);
 			else if (c == WEFT_CLAIM_ERROR)
 				publish_err(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
 	}
-	is = q->tx.inflight != 0;
+	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 	if (unlikely(bad))
 		return drop(st, unsent);
@@ -348,16 +363,18 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (c == WEFT_CLAIM_EMPTY && grow == GROW_NO && weft_ring_recheck(ring, prod)) {
 		prod = READ_ONCE(ring->sq_prod);
 		bpf_spin_lock(&q->lock);
+		delta -= has_tokens(&q->tx);
+		wnd = window(cfg, run, &q->tx);
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
 			weft_ring_active(&q->tx, ring);
 		else if (c == WEFT_CLAIM_ERROR)
 			publish_err(&q->tx, ring);
-		is = q->tx.inflight != 0;
+		delta += has_tokens(&q->tx);
 		bpf_spin_unlock(&q->lock);
 	}
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
-	account_active(run, was, is);
+	account_delta(run, delta);
 
 	if (unlikely(grow == GROW_MOVE)) {
 		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
@@ -385,7 +402,8 @@ static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const str
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	struct weft_ring *ring = ring_get(ctl);
-	__u32 psn = bpf_ntohl(p->u.h.psn);
+	/* the refused PSN, not the one that this NAK happens to answer */
+	__u32 psn = bpf_ntohl(p->u.h.nak.psn);
 	bool known;
 
 	if (!q || !ring)

@@ -93,7 +93,8 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	case WEFT_OP_DATA:
 		if (state != WEFT_QP_RTS) {
 			st->drop.closed++;
-			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED);
+			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED,
+					 bpf_ntohl(p->u.h.psn));
 		}
 		return rx_data(ctx, ctl, wk, st, slot);
 	case WEFT_OP_ACK:

@@ -84,7 +84,8 @@ struct weft_hdr {
 		} ack;
 		struct {
 			__be32 code; /* enum weft_nak */
-			__be32 rsvd[7];
+			__be32 psn; /* the PSN that was refused: of the first refusal, ever after */
+			__be32 rsvd[6];
 		} nak;
 	};
 };

@@ -56,6 +56,7 @@ void pkt_nak(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cod
 {
 	pkt_init(p, from, WEFT_OP_NAK, psn);
 	p->h.nak.code = htonl(code);
+	p->h.nak.psn = htonl(psn);
 }
 
 void pkt_reply(struct pkt *reply, const struct pkt *request, const struct fx_qp *from, uint8_t op)

@@ -464,6 +464,7 @@ static void admit__closed(void **state)
 			expect_same();
 			pkt_reply(&nak, &p, q, WEFT_OP_NAK);
 			nak.h.nak.code = htonl(WEFT_NAK_CLOSED);
+			nak.h.nak.psn = p.h.psn;
 			pkt_frame(&nak, &want);
 			expect_frame(&want);
 			for (int op = WEFT_OP_ACK; op <= WEFT_OP_NAK; op++) {

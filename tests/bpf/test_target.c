@@ -22,6 +22,7 @@ static void refused(struct fx_qp *q, struct pkt *p, uint32_t code, const char *c
 	expect_counters(counters);
 	pkt_reply(&nak, p, q, WEFT_OP_NAK);
 	nak.h.nak.code = htonl(code);
+	nak.h.nak.psn = htonl(psn);
 	pkt_frame(&nak, &want);
 	expect_frame(&want);
 	assert_true(fx.out.len <= f.len);
@@ -45,6 +46,7 @@ static void refused(struct fx_qp *q, struct pkt *p, uint32_t code, const char *c
 	expect_same();
 	pkt_reply(&nak, p, q, WEFT_OP_NAK);
 	nak.h.nak.code = htonl(code);
+	nak.h.nak.psn = htonl(psn);
 	pkt_frame(&nak, &want);
 	expect_frame(&want);
 	assert_int_equal(fx_events(NULL, NULL), 0);

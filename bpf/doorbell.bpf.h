@@ -96,7 +96,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 			n = 0;
 		}
 	}
-	used = q->tx.out[dom & (WEFT_DOMAINS - 1)];
+	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;
 	is = q->tx.inflight != 0;
 	bpf_spin_unlock(&q->lock);
 
@@ -156,7 +156,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 
 	bpf_spin_lock(&q->lock);
 	if (claimed) {
-		const struct weft_tx_slot *s = &q->tx.slot[psn & (WEFT_WIN - 1)];
+		const struct weft_tx_slot *s = &q->tx.slot[weft_tx_at(psn)];
 
 		/* still out: not convicted while the clone was made */
 		c = WEFT_CLAIM_EMPTY;
@@ -166,7 +166,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 			if (s->tries > 1)
 				wk->seg.flags |= WEFT_F_RETX;
 			/* the echoed time must be the logged one */
-			now = q->tx.log[s->seq & (WEFT_TX_LOG - 1)].ts;
+			now = s->ts;
 			c = WEFT_CLAIM_OK;
 		}
 	} else {

@@ -65,9 +65,16 @@ static __always_inline __u32 window(const struct weft_devcfg *cfg, const struct 
 	return weft_cc_window(&tx->cc, cfg->budget * cfg->domains, READ_ONCE(run->active));
 }
 
-/* What the application sees; locked. */
+/*
+ * What the application sees; locked. Its cache line is worth more than news:
+ * una goes there only to show the timer that something moves.
+ */
 static __always_inline void publish(struct weft_tx *tx, struct weft_ring *ring)
 {
+	if (tx->done == tx->told_done && !((tx->una ^ tx->told_una) & ~63u) && tx->una != tx->nxt)
+		return;
+	tx->told_done = tx->done;
+	tx->told_una = tx->una;
 	WRITE_ONCE(ring->sq_done, tx->done);
 	WRITE_ONCE(ring->tx_una, tx->una);
 }
@@ -172,7 +179,7 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 					  const struct weft_ring *ring, __u32 prod, __u32 wnd,
 					  __u32 dom, __u32 now, __u32 *cpu)
 {
-	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->out[dom];
+	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->dom[dom].out;
 	int other;
 
 	if (more < 2)
@@ -413,7 +420,7 @@ static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const str
 	if (known && !q->tx.err) {
 		q->tx.err = WEFT_TX_ERR_NAK;
 		q->tx.err_info = bpf_ntohl(p->u.h.nak.code);
-		q->tx.err_ssn = q->tx.slot[psn & (WEFT_WIN - 1)].ssn;
+		q->tx.err_ssn = q->tx.slot[weft_tx_at(psn)].ssn;
 		publish_err(&q->tx, ring);
 	}
 	bpf_spin_unlock(&q->lock);

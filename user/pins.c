@@ -249,15 +249,15 @@ void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
 		return;
 	}
 	for (d = 0; d < WEFT_DOMAINS; d++) {
-		out += q->tx.out[d];
-		if (q->tx.out[d])
-			__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q->tx.out[d],
+		out += q->tx.dom[d].out;
+		if (q->tx.dom[d].out)
+			__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q->tx.dom[d].out,
 					   __ATOMIC_RELAXED);
 	}
 	if (out) {
 		__atomic_fetch_sub(&dev->maps.run->active, 1, __ATOMIC_RELAXED);
 		/* No program works on a closed QP, so it may be written; never settle twice. */
-		memset(q->tx.out, 0, sizeof(q->tx.out));
+		memset(q->tx.dom, 0, sizeof(q->tx.dom));
 		q->tx.inflight = 0;
 		bpf_map_update_elem(dev->maps.qptx, &slot, q, BPF_ANY);
 	}

@@ -211,7 +211,7 @@ static void ack__busy(void **state)
 		struct pkt p;
 
 		fx_rx_get(q, &rx);
-		rx.claimed[weft_psn_word(FX_PSN + 5)] |= weft_psn_bit(FX_PSN + 5);
+		rx.word[weft_psn_word(FX_PSN + 5)].claimed |= weft_psn_bit(FX_PSN + 5);
 		fx_rx_set(q, &rx);
 		pkt_data(&p, q->peer, FX_PSN + 5, 0, random_bytes(1), 100);
 		pkt_frame(&p, &f);

@@ -212,7 +212,7 @@ static void age(const struct fx_qp *q, uint32_t psn, uint32_t us)
 	static struct weft_tx tx;
 
 	fx_tx_get(q, &tx);
-	tx.log[tx.slot[psn & (WEFT_WIN - 1)].seq & (WEFT_TX_LOG - 1)].ts -= WEFT_TICKS_US(us);
+	tx.slot[weft_tx_at(psn)].ts -= WEFT_TICKS_US(us);
 	fx_tx_set(q, &tx);
 }
 

@@ -344,7 +344,7 @@ static void fill__claimed(void **state)
 		db.psn = FX_PSN;
 		memcpy(f.b + 14, &db, sizeof(db));
 		fx_tx_get(q, &tx);
-		weft_tx_convict(&tx, &tx.slot[FX_PSN & (WEFT_WIN - 1)], FX_PSN);
+		weft_tx_convict(&tx, &tx.slot[weft_tx_at(FX_PSN)], FX_PSN);
 		fx_tx_set(q, &tx);
 		expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
 	}

@@ -106,7 +106,7 @@ static void sent_at_once(const struct fx_qp *q, uint32_t psn, uint32_t n, uint32
 
 	fx_tx_get(q, &tx);
 	while (n--)
-		tx.log[(psn + n) & (WEFT_TX_LOG - 1)].ts = ts;
+		tx.slot[weft_tx_at(psn + n)].ts = ts;
 	fx_tx_set(q, &tx);
 }
 
@@ -268,7 +268,7 @@ static void score__lost(void **state)
 		fx_fill(q);
 		ts = fx_fill(q);
 		fx_tx_get(q, &tx);
-		tx.log[FX_PSN & (WEFT_TX_LOG - 1)].ts -= WEFT_TICKS_US(500000);
+		tx.slot[weft_tx_at(FX_PSN)].ts -= WEFT_TICKS_US(500000);
 		fx_tx_set(q, &tx);
 		pkt_ack(&p, q->peer, FX_PSN + 1, FX_PSN, 0);
 		p.h.ts = htonl(ts);

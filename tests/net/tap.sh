@@ -116,12 +116,17 @@ writer() {
 	CLIENT=$LAB_SPAWNED
 }
 
-# finish PID NAME [STATUS]: wait for it and see that it ends with 0, or with STATUS
+# finish PID NAME [STATUS]: wait for it and see that it ends with 0, or with STATUS, within 90 s
 finish() {
 	local rc=0
+	until_true 90 ended "$1" || { echo "$2 hangs; killed"; kill -KILL "$1"; }
 	lab_wait "$1" || rc=$?
 	echo "$2 ended with $rc: $(tail -n 8 "$LAB_TMP/$2")"
 	[ $rc = "${3:-0}" ]
+}
+
+ended() {	# gone, or a zombie that waits for us
+	[[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat" 2>/dev/null) == [ZX] ]]
 }
 
 # counter NS DEV NAME: a counter of `weft stats show`

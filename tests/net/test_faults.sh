@@ -30,7 +30,7 @@ failed() {
 }
 
 nothing_left() {	# of weft on an interface
-	! compgen -G "/sys/fs/bpf/weft/*-$2" >/dev/null &&
+	! compgen -G "/sys/fs/bpf/weft/*$(stat -Lc %i "/run/netns/$1")-$2" >/dev/null &&
 		! ip -n "$1" -br link | grep -q '^weft' &&
 		! ip -n "$1" link show dev "$2" 2>/dev/null | grep -q xdp
 }
@@ -76,7 +76,7 @@ dead_get_nothing() {
 	lab_wait_line "$LAB_TMP/c2" 'round 1' "$CLIENT"
 	serve s "$LAB_B" --region 256m "$LAB_IF_B=:7000"
 	owner=$(counter "$LAB_B" "$LAB_IF_B" owner)
-	writer c "$LAB_A" --rounds 1 --fixed 2m --cwnd 16 --stop-posted "$LAB_IF_A=10.9.0.2:7000"
+	writer c "$LAB_A" --rounds 1 --fixed 2m --cwnd 2 --stop-posted "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" '^posted' "$CLIENT"
 	kill -KILL "$SERVER"
 	sleep 0.3
@@ -162,7 +162,8 @@ link_moved() {
 	t0=$(now)
 	ip -n "$LAB_A" link set "$LAB_IF_A" netns "$LAB_ID-c"
 	t -- failed 1000 "$t0" 'local interface|no answer|remote side closed' ++ "interface moved away: the writer has an error within 1 s"
-	t -- finish "$SERVER" s ++ "the receiver is told too"
+	kill -TERM "$SERVER"	# nothing is outstanding there, and nobody can tell it
+	t -- finish "$SERVER" s ++ "the receiver ends well"
 	sleep 2
 	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "2 s later no pins or veths are left where it was"
 	t -- nothing_left "$LAB_ID-c" "$LAB_IF_A" ++ "and no program is left on it"

@@ -30,7 +30,7 @@ transfer() {
 matrix() {
 	local mtu=$1 pairs=$2 p ppm to
 	lab_middle "$mtu" "${BAD_WIRE[@]}"
-	both up csum on
+	t -- both up csum on ++ "weft is up with checksums, MTU $mtu"
 	for p in $pairs; do
 		ppm=${p#*:}
 		[ "${p%:*}" = 4 ] && to=10.9.0.2:7000 || to='[fd09::2]:7000'
@@ -46,7 +46,7 @@ matrix() {
 
 # What is corrupted here is the header: its own check must do without a checksum over the packet.
 header_check() {
-	both up
+	t -- both up ++ "weft is up without"
 	lab_impair --loss 10000 --corrupt 20000 --corrupt-range 8:72 --scatter
 	t -- transfer 256 10.9.0.2:7000 ++ "256 MiB over IPv4 without UDP checksum, headers corrupted"
 	t "$(counter "$LAB_B" "$LAB_IF_B" check) > 0 && $(counter "$LAB_B" "$LAB_IF_B" csum) == 0" \

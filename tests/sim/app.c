@@ -301,7 +301,7 @@ static void conn_again(struct conn *c)
 	uint8_t *old = c->dst;
 
 	for (uint32_t d = 0; d < WEFT_DOMAINS; d++)
-		h->dom_inflight[d] -= tx->out[d];
+		h->dom_inflight[d] -= tx->dom[d].out;
 	h->active -= tx->inflight != 0;
 	check_given_back(c);
 	give_back(c->old_dst);

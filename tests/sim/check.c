@@ -76,7 +76,11 @@ static void count_slots(struct conn *c)
 			out++;
 			per[tx->slot[i].dom & (WEFT_DOMAINS - 1)]++;
 		}
-	if (out != tx->inflight || memcmp(per, tx->out, sizeof(per)))
+	for (unsigned d = 0; d < WEFT_DOMAINS; d++)
+		if (per[d] != tx->dom[d].out)
+			fail("I10", "qp %u: %u slots of domain %u are out, %u counted", c->id,
+			     per[d], d, tx->dom[d].out);
+	if (out != tx->inflight)
 		fail("I10", "qp %u: %u slots are out, %u counted", c->id, out, tx->inflight);
 	for (__u32 psn = tx->una; psn != tx->nxt; psn++) {
 		uint32_t w = weft_psn_word(psn);
@@ -86,7 +90,7 @@ static void count_slots(struct conn *c)
 			if (!c->psn[psn - c->psn0].placed)
 				fail("I3", "qp %u: PSN %u delivered, not placed", c->id,
 				     psn - c->psn0);
-		} else if (tx->slot[psn & (WEFT_WIN - 1)].state != WEFT_SLOT_OUT &&
+		} else if (tx->slot[weft_tx_at(psn)].state != WEFT_SLOT_OUT &&
 			   !(tx->lost[w] & bit)) {
 			fail("I10", "qp %u: PSN %u is forgotten: not delivered, out or lost", c->id,
 			     psn - c->psn0);
@@ -101,7 +105,7 @@ void check_tx(struct conn *c)
 	uint32_t out = 0, lost = 0;
 
 	for (uint32_t i = 0; i < WEFT_DOMAINS; i++)
-		out += tx->out[i];
+		out += tx->dom[i].out;
 	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++)
 		lost += weft_popcount(tx->lost[i]);
 	if (out != tx->inflight || lost != tx->nlost)
@@ -130,8 +134,8 @@ void check_rx(struct conn *c)
 	if (msgs < c->posted && c->msg[msgs].end && c->msg[msgs].end <= next)
 		fail("I4", "qp %u: message %u is placed and not counted", c->id, msgs);
 	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++) {
-		last += weft_popcount(rx->last[i]);
-		if (rx->placed[i] & ~rx->claimed[i] || rx->last[i] & ~rx->claimed[i])
+		last += weft_popcount(rx->word[i].last);
+		if (rx->word[i].placed & ~rx->word[i].claimed || rx->word[i].last & ~rx->word[i].claimed)
 			fail("I8", "qp %u: placed without a claim", c->id);
 	}
 	if (last != rx->nlast)
@@ -145,14 +149,14 @@ void check_data_frame(const struct conn *c, const struct frame *f, const struct 
 		      __u32 ts)
 {
 	const struct weft_tx *tx = &c->gtx.tx;
-	const struct weft_tx_slot *sl = &tx->slot[s->psn & (WEFT_WIN - 1)];
+	const struct weft_tx_slot *sl = &tx->slot[weft_tx_at(s->psn)];
 
 	if (be32toh(f->h.psn) != s->psn || f->h.ev != s->ev || f->ttl != SIM_TTL || f->ce)
 		fail("I13", "qp %u: PSN %#x leaves with PSN %#x, TTL %u, CE %u", c->id, s->psn,
 		     be32toh(f->h.psn), f->ttl, f->ce);
 	/* unless its token was given up meanwhile, and another one took over */
 	if (sl->state == WEFT_SLOT_OUT && tx->nxt - s->psn - 1 < WEFT_WIN && sl->tries == 1 &&
-	    tx->log[sl->seq & (WEFT_TX_LOG - 1)].ts != ts)
+	    sl->ts != ts)
 		fail("I13", "qp %u: PSN %#x leaves with another time than logged", c->id, s->psn);
 }
 
@@ -233,7 +237,7 @@ static void check_books(void)
 				continue;
 			active += W.conn[i]->gtx.tx.inflight != 0;
 			for (uint32_t d = 0; d < WEFT_DOMAINS; d++)
-				out[d] += W.conn[i]->gtx.tx.out[d];
+				out[d] += W.conn[i]->gtx.tx.dom[d].out;
 		}
 		if (active != W.host[h].active || memcmp(out, W.host[h].dom_inflight, sizeof(out)))
 			fail("I10", "host %u: %d QPs active, %d by the device's books", h, active,

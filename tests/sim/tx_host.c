@@ -86,7 +86,7 @@ static void take_nak(struct conn *c, const struct frame *f, __u32 psn)
 		return;
 	tx->err = WEFT_TX_ERR_NAK;
 	tx->err_info = be32toh(f->h.nak.code);
-	tx->err_ssn = tx->slot[psn & (WEFT_WIN - 1)].ssn;
+	tx->err_ssn = tx->slot[weft_tx_at(psn)].ssn;
 	c->ring.tx_err_info = tx->err_info;
 	c->ring.tx_err = tx->err;
 }
@@ -196,7 +196,7 @@ static enum step clone(struct cpu *cpu)
 	int was = tx->inflight != 0;
 
 	if (f->claimed) {
-		const struct weft_tx_slot *s = &tx->slot[f->sum & (WEFT_WIN - 1)];
+		const struct weft_tx_slot *s = &tx->slot[weft_tx_at(f->sum)];
 
 		if (tx->nxt - f->sum - 1 >= WEFT_WIN || s->state != WEFT_SLOT_OUT)
 			return STEP_END;
@@ -204,7 +204,7 @@ static enum step clone(struct cpu *cpu)
 		w->seg.ev = s->ev;
 		if (s->tries > 1)
 			w->seg.flags |= WEFT_F_RETX;
-		w->now = tx->log[s->seq & (WEFT_TX_LOG - 1)].ts;
+		w->now = s->ts;
 		return TX_FILL;
 	}
 	w->wnd = window(h, tx);

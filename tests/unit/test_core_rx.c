@@ -110,7 +110,7 @@ static void advance__three_words_a_call(void **state)
 	assert_int_equal(rx.next, 32 + WEFT_WIN);
 	assert_int_equal(calls, 6);
 	for (int i = 0; i < WEFT_WIN_WORDS; i++)
-		assert_true(!rx.claimed[i] && !rx.placed[i] && !rx.last[i]);
+		assert_true(!rx.word[i].claimed && !rx.word[i].placed && !rx.word[i].last);
 }
 
 static void advance__claimed_is_not_placed(void **state)

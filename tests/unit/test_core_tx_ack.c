@@ -382,16 +382,16 @@ static void lists__random_order(void **state)
 			ack(s, psn, s->tx.una, s->tx.done, weft_psn_bit(psn), now);
 		}
 		for (__u32 d = 0; d < WEFT_DOMAINS; d++) {
-			__u32 at = s->tx.head[d], n = s->tx.out[d];
+			__u32 at = s->tx.dom[d].head, n = s->tx.dom[d].out;
 
 			for (__u32 k = 0; k < n; k++) {
 				assert_int_equal(s->tx.slot[at].state, WEFT_SLOT_OUT);
 				assert_int_equal(s->tx.slot[at].dom, d);
 				if (k + 1 == n)
-					assert_int_equal(at, s->tx.tail[d]);
+					assert_int_equal(at, s->tx.dom[d].tail);
 				else
-					assert_int_equal(s->tx.log[s->tx.log[at].next].prev, at);
-				at = s->tx.log[at].next;
+					assert_int_equal(s->tx.slot[s->tx.slot[at].next].prev, at);
+				at = s->tx.slot[at].next;
 			}
 		}
 	}

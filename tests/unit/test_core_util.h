@@ -57,9 +57,9 @@ static inline void check_books(const struct sender *s)
 	for (__u32 i = 0; i < WEFT_WIN_WORDS; i++)
 		bits += weft_popcount(tx->lost[i]);
 	for (__u32 i = 0; i < WEFT_DOMAINS; i++)
-		sum += tx->out[i];
+		sum += tx->dom[i].out;
 	for (__u32 psn = tx->una; psn != tx->nxt; psn++) {
-		const struct weft_tx_slot *sl = &tx->slot[psn & (WEFT_WIN - 1)];
+		const struct weft_tx_slot *sl = &tx->slot[weft_tx_at(psn)];
 		int l = !!(tx->lost[weft_psn_word(psn)] & weft_psn_bit(psn));
 
 		lost += l;

@@ -21,9 +21,12 @@ struct weft_rx {
 	__u32 err; /* enum weft_nak after a refusal: the QP is in error */
 	__u32 err_psn; /* PSN refused */
 	__u32 pad;
-	__u64 claimed[WEFT_WIN_WORDS];
-	__u64 placed[WEFT_WIN_WORDS];
-	__u64 last[WEFT_WIN_WORDS];
+	struct weft_rx_word { /* 64 PSNs, half a cache line */
+		__u64 claimed;
+		__u64 placed;
+		__u64 last;
+		__u64 pad;
+	} word[WEFT_WIN_WORDS];
 };
 
 enum weft_rx_verdict {
@@ -58,7 +61,7 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 
 	for (int i = 0; i < 3; i++) {
 		__u32 w = weft_psn_word(next), lo = next & 63;
-		__u64 placed = *(volatile __u64 *)&rx->placed[w];
+		__u64 placed = *(volatile __u64 *)&rx->word[w].placed;
 		/* placed bits from lo upwards without a gap */
 		__u32 hi = weft_ctz(~(placed | (weft_psn_bit(next) - 1)));
 		__u64 done = weft_mask(lo, hi);
@@ -67,15 +70,15 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 			more = 0;
 			break;
 		}
-		if (rx->last[w] & done) {
-			__u32 n = weft_popcount(rx->last[w] & done);
+		if (rx->word[w].last & done) {
+			__u32 n = weft_popcount(rx->word[w].last & done);
 
 			msn += n;
 			nlast -= n;
-			rx->last[w] &= ~done;
+			rx->word[w].last &= ~done;
 		}
-		rx->claimed[w] &= ~done;
-		__sync_fetch_and_and(&rx->placed[w], ~done);
+		rx->word[w].claimed &= ~done;
+		__sync_fetch_and_and(&rx->word[w].placed, ~done);
 		next += hi - lo;
 		if (hi < 64) {
 			more = 0;
@@ -99,11 +102,11 @@ weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, in
 		return WEFT_RX_DUP;
 	if (d >= WEFT_WIN)
 		return WEFT_RX_OUT;
-	if (rx->claimed[w] & bit)
-		return *(volatile __u64 *)&rx->placed[w] & bit ? WEFT_RX_DUP : WEFT_RX_BUSY;
-	rx->claimed[w] |= bit;
+	if (rx->word[w].claimed & bit)
+		return *(volatile __u64 *)&rx->word[w].placed & bit ? WEFT_RX_DUP : WEFT_RX_BUSY;
+	rx->word[w].claimed |= bit;
 	if (last) {
-		rx->last[w] |= bit;
+		rx->word[w].last |= bit;
 		rx->nlast++;
 	}
 	return WEFT_RX_NEW;
@@ -116,11 +119,14 @@ weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, in
  */
 weft_inline enum weft_rx_verdict weft_rx_admit(struct weft_rx *rx, __u32 psn, int last)
 {
-	int more = weft_rx_advance(rx);
+	/* a word at a time: what the window lags behind, SACKs say as well */
+	if (weft_psn_diff(psn, rx->next) >= 64) {
+		int more = weft_rx_advance(rx);
 
-	if (weft_psn_diff(psn, rx->next) >= WEFT_WIN)
-		for (int i = 0; i < 5 && more; i++)
-			more = weft_rx_advance(rx);
+		if (weft_psn_diff(psn, rx->next) >= WEFT_WIN)
+			for (int i = 0; i < 5 && more; i++)
+				more = weft_rx_advance(rx);
+	}
 	return weft_rx_claim(rx, psn, last);
 }
 
@@ -132,7 +138,7 @@ weft_inline enum weft_rx_verdict weft_rx_admit(struct weft_rx *rx, __u32 psn, in
  */
 weft_inline int weft_rx_commit(struct weft_rx *rx, __u32 psn)
 {
-	__sync_fetch_and_or(&rx->placed[weft_psn_word(psn)], weft_psn_bit(psn));
+	__sync_fetch_and_or(&rx->word[weft_psn_word(psn)].placed, weft_psn_bit(psn));
 	return *(volatile __u32 *)&rx->nlast != 0;
 }
 
@@ -151,7 +157,7 @@ weft_inline void weft_rx_sack(const struct weft_rx *rx, __u32 psn, struct weft_r
 
 	__asm__ volatile("" ::: "memory");
 	out->base = psn & ~63u;
-	out->bits = *(const volatile __u64 *)&rx->placed[weft_psn_word(psn)];
+	out->bits = *(const volatile __u64 *)&rx->word[weft_psn_word(psn)].placed;
 	if (end < 64)
 		out->bits &= weft_mask(0, end < 0 ? 0 : end);
 	__asm__ volatile("" ::: "memory");

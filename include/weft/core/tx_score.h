@@ -33,7 +33,6 @@
  * Everything here runs under the QP's transmit lock.
  */
 #define WEFT_SQ_DEPTH 256 /* work requests a QP holds */
-#define WEFT_TX_LOG WEFT_WIN /* one entry a slot */
 #define WEFT_DOMAINS 16
 
 enum weft_slot_state { WEFT_SLOT_IDLE = 0, WEFT_SLOT_OUT, WEFT_SLOT_LOST };
@@ -47,22 +46,30 @@ struct weft_wqe {
 	__u32 flags; /* 0 */
 };
 
+/* One PSN of the window: half a cache line, and its neighbour there is half a window away. */
 struct weft_tx_slot {
 	__u32 ssn; /* which work request */
 	__u32 seg; /* which segment of it */
-	__u32 seq; /* its entry in the log */
+	__u32 ts; /* when it last went out */
+	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
 	__u8 state; /* enum weft_slot_state */
 	__u8 dom; /* ordering domain of its last transmission */
 	__u8 ev;
 	__u8 tries; /* transmissions, saturating */
+	__u32 pad[3];
 };
 
-struct weft_tx_log { /* last transmission of a slot */
-	__u32 ts; /* when it went out */
-	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
+/* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
+struct weft_tx_dom {
+	__u32 rack_ts; /* newest send time acknowledged */
+	__u32 out; /* tokens in flight: the length of the list */
+	__u16 head; /* the oldest of them, while there are any */
+	__u16 tail; /* the newest */
+	__u32 pad[13];
 };
 
 struct weft_tx {
+	/* every packet */
 	__u32 nxt; /* next PSN to assign */
 	__u32 una; /* oldest PSN not known to be delivered */
 	__u32 inflight; /* PSNs in state OUT */
@@ -70,31 +77,27 @@ struct weft_tx {
 	__u32 cons; /* work request being cut into segments */
 	__u32 seg; /* its next segment */
 	__u32 done; /* work requests wholly delivered, in order */
-	__u32 pad;
 	__u32 payload; /* bytes in a full segment */
 	__u32 err; /* enum weft_tx_err */
-	__u32 err_info; /* NAK code, or what the library passed */
-	__u32 err_ssn; /* work request that failed */
 	__u32 hint; /* mirror of the hint in the shared ring */
 	__u32 last_ack; /* when the peer last acknowledged something, ticks */
+	struct weft_rtt rtt;
+	struct weft_path path;
+	__u64 packets;
+	struct weft_cc cc;
+	__u32 told_done, told_una; /* what the shared ring says */
+	/* now and then */
+	__u32 err_info; /* NAK code, or what the library passed */
+	__u32 err_ssn; /* work request that failed */
 	__u32 last_move; /* when a token was last started on another CPU, ticks */
 	__u32 losses; /* PSNs convicted and not delivered, ever */
 	__u32 surplus; /* tokens that were not expected back, ever */
 	__u32 looked; /* domain that the last time-out looked at */
-	struct weft_rtt rtt;
-	struct weft_cc cc;
-	struct weft_path path;
-	/* statistics */
-	__u64 packets, retransmits, spurious, timeouts, ce;
-	/* per ordering domain */
-	__u32 rack_ts[WEFT_DOMAINS]; /* newest send time acknowledged */
-	__u32 out[WEFT_DOMAINS]; /* tokens in flight: the length of the list */
-	__u16 head[WEFT_DOMAINS]; /* oldest of them, while there are any */
-	__u16 tail[WEFT_DOMAINS]; /* newest */
+	__u64 retransmits, spurious, timeouts, ce;
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
-	struct weft_tx_slot slot[WEFT_WIN];
-	struct weft_tx_log log[WEFT_TX_LOG];
+	struct weft_tx_dom dom[WEFT_DOMAINS];
+	struct weft_tx_slot slot[WEFT_WIN]; /* by weft_tx_at() */
 	struct weft_wqe wqe[WEFT_SQ_DEPTH]; /* private copies, taken with the first segment */
 };
 
@@ -149,6 +152,23 @@ weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u
 	tx->payload = payload;
 	tx->cc.cwnd = WEFT_CWND_DEFAULT;
 	weft_path_init(&tx->path, nev);
+}
+
+/*
+ * A PSN's place in the window: neighbours lie on different cache lines, since
+ * different CPUs are busy with them at the same time.
+ */
+weft_inline __u32 weft_tx_at(__u32 psn)
+{
+	return (psn << 1 | (psn / (WEFT_WIN / 2) & 1)) & (WEFT_WIN - 1);
+}
+
+/* The PSN that has place `at`, of those older than nxt. */
+weft_inline __u32 weft_tx_psn(const struct weft_tx *tx, __u32 at)
+{
+	__u32 low = at >> 1 | (at & 1) * (WEFT_WIN / 2), newest = tx->nxt - 1;
+
+	return newest - ((newest - low) & (WEFT_WIN - 1));
 }
 
 weft_inline int weft_tx_delivered(const struct weft_tx *tx, __u32 psn)
@@ -221,50 +241,48 @@ weft_inline __u32 weft_tx_first_lost(const struct weft_tx *tx)
 	return tx->una;
 }
 
-/* Record that psn goes out now: the newest token of its domain. */
-weft_inline void weft_tx_log_claim(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn, __u32 now,
-				   __u32 dom)
+/* The segment in slot s, PSN psn, goes out now: the newest token of its domain. */
+weft_inline void weft_tx_list(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn, __u32 now,
+			      __u32 dom)
 {
-	__u32 at = psn & (WEFT_TX_LOG - 1);
-	struct weft_tx_log *l = &tx->log[at];
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+	__u32 at = weft_tx_at(psn), tail = d->tail & (WEFT_WIN - 1);
 
-	dom &= WEFT_DOMAINS - 1;
-	l->ts = now;
-	l->prev = tx->tail[dom];
-	s->seq = at;
+	s->ts = now;
+	s->prev = tail;
 	s->state = WEFT_SLOT_OUT;
-	s->dom = dom;
+	s->dom = dom & (WEFT_DOMAINS - 1);
 	if (s->tries != 255)
 		s->tries++;
-	if (tx->out[dom]++) {
-		tx->log[tx->tail[dom] & (WEFT_TX_LOG - 1)].next = at;
+	if (d->out++) {
+		tx->slot[tail].next = at;
 	} else {
-		tx->head[dom] = at;
+		d->head = at;
 		/* what an idle domain saw last may be half a clock away */
-		tx->rack_ts[dom] = now;
+		d->rack_ts = now;
 	}
-	tx->tail[dom] = at;
+	d->tail = at;
 	tx->inflight++;
 	tx->packets++;
 }
 
-/* The token of slot s is no longer out. */
-weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s)
+/* The token of slot s, PSN psn, is no longer out. */
+weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
-	__u32 at = s->seq & (WEFT_TX_LOG - 1), dom = s->dom & (WEFT_DOMAINS - 1);
-	__u32 prev = tx->log[at].prev & (WEFT_TX_LOG - 1);
-	__u32 next = tx->log[at].next & (WEFT_TX_LOG - 1);
+	struct weft_tx_dom *d = &tx->dom[s->dom & (WEFT_DOMAINS - 1)];
+	__u32 prev = s->prev & (WEFT_WIN - 1), next = s->next & (WEFT_WIN - 1);
+	__u32 at = weft_tx_at(psn);
 
-	if (tx->head[dom] == at)
-		tx->head[dom] = next;
+	if (d->head == at)
+		d->head = next;
 	else
-		tx->log[prev].next = next;
-	if (tx->tail[dom] == at)
-		tx->tail[dom] = prev;
+		tx->slot[prev].next = next;
+	if (d->tail == at)
+		d->tail = prev;
 	else
-		tx->log[next].prev = prev;
+		tx->slot[next].prev = prev;
 	s->state = WEFT_SLOT_IDLE;
-	tx->out[dom]--;
+	d->out--;
 	tx->inflight--;
 }
 
@@ -290,19 +308,19 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 
 	if (tx->nlost) {
 		psn = weft_tx_first_lost(tx);
-		s = &tx->slot[psn & (WEFT_WIN - 1)];
+		s = &tx->slot[weft_tx_at(psn)];
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
 		tx->nlost--;
 		s->ev = out->ev = weft_path_pick(&tx->path);
 		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
-		weft_tx_log_claim(tx, s, psn, now, dom);
+		weft_tx_list(tx, s, psn, now, dom);
 		return WEFT_CLAIM_OK;
 	}
 
 	psn = tx->nxt;
-	s = &tx->slot[psn & (WEFT_WIN - 1)];
+	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || s->state == WEFT_SLOT_OUT)
 		return WEFT_CLAIM_WINDOW;
 	if (prod - tx->done > WEFT_SQ_DEPTH) {
@@ -337,14 +355,14 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		tx->seg++;
 	}
 	tx->nxt++;
-	weft_tx_log_claim(tx, s, psn, now, dom);
+	weft_tx_list(tx, s, psn, now, dom);
 	return WEFT_CLAIM_OK;
 }
 
 /* A token will not come back. */
 weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
-	weft_tx_unlist(tx, s);
+	weft_tx_unlist(tx, s, psn);
 	if (weft_tx_delivered(tx, psn))
 		return;
 	s->state = WEFT_SLOT_LOST;
@@ -358,13 +376,14 @@ weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u
 weft_inline void weft_tx_mark(struct weft_tx *tx, __u32 base, __u64 bits)
 {
 	__u32 w = weft_psn_word(base);
-	__u64 won = tx->lost[w] & bits;
+	__u64 won;
 
 	tx->delivered[w] |= bits;
-	if (won) {
-		tx->lost[w] &= ~won;
-		tx->nlost -= weft_popcount(won);
-	}
+	if (!tx->nlost)
+		return;
+	won = tx->lost[w] & bits;
+	tx->lost[w] &= ~won;
+	tx->nlost -= weft_popcount(won);
 }
 
 /* Move una to cum: older slots are done with. */
@@ -378,7 +397,7 @@ weft_inline void weft_tx_cum(struct weft_tx *tx, __u32 cum)
 		__u32 hi = left < 64 - lo ? lo + left : 64;
 		__u64 m = weft_mask(lo, hi);
 
-		if (tx->lost[w] & m) {
+		if (tx->nlost && tx->lost[w] & m) {
 			tx->nlost -= weft_popcount(tx->lost[w] & m);
 			tx->lost[w] &= ~m;
 		}
@@ -407,18 +426,20 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 			break;
 	}
 	tx->una = una;
-	tx->done = una == tx->nxt ? tx->cons : tx->slot[una & (WEFT_WIN - 1)].ssn;
+	tx->done = una == tx->nxt ? tx->cons : tx->slot[weft_tx_at(una)].ssn;
 }
 
 /* Convict what domain dom has had out for more than `bound` before `ref`, at most 8 a call. */
 weft_inline void weft_tx_overdue(struct weft_tx *tx, __u32 dom, __u32 ref, __u32 bound)
 {
-	for (int i = 0; i < 8 && tx->out[dom]; i++) {
-		__u32 at = tx->head[dom] & (WEFT_TX_LOG - 1), newest = tx->nxt - 1;
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
 
-		if (weft_psn_diff(ref, tx->log[at].ts) <= (__s32)bound)
+	for (int i = 0; i < 8 && d->out; i++) {
+		__u32 at = d->head & (WEFT_WIN - 1);
+
+		if (weft_psn_diff(ref, tx->slot[at].ts) <= (__s32)bound)
 			break;
-		weft_tx_convict(tx, &tx->slot[at], newest - ((newest - at) & (WEFT_WIN - 1)));
+		weft_tx_convict(tx, &tx->slot[at], weft_tx_psn(tx, at));
 	}
 }
 
@@ -429,7 +450,7 @@ weft_inline __u32 weft_tx_busy(const struct weft_tx *tx)
 
 #pragma GCC unroll 16
 	for (int d = 0; d < WEFT_DOMAINS; d++) {
-		__u32 out = *(const volatile __u32 *)&tx->out[d];
+		__u32 out = *(const volatile __u32 *)&tx->dom[d].out;
 
 		out |= -out;
 		__asm__ volatile("" : "+r"(out));
@@ -445,8 +466,8 @@ weft_inline __u32 weft_tx_late(const struct weft_tx *tx, __u32 now, __u32 rto)
 
 #pragma GCC unroll 16
 	for (int d = 0; d < WEFT_DOMAINS; d++) {
-		__u32 age = now - tx->log[tx->head[d] & (WEFT_TX_LOG - 1)].ts;
-		__u32 out = *(const volatile __u32 *)&tx->out[d];
+		__u32 age = now - tx->slot[tx->dom[d].head & (WEFT_WIN - 1)].ts;
+		__u32 out = *(const volatile __u32 *)&tx->dom[d].out;
 
 		out = (out | -out) & (rto - age) & ~age;
 		__asm__ volatile("" : "+r"(out));
@@ -462,7 +483,7 @@ weft_inline __u32 weft_tx_late(const struct weft_tx *tx, __u32 now, __u32 rto)
 weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 now, __u32 conf,
 			    struct weft_score *r)
 {
-	struct weft_tx_slot *s = &tx->slot[a->psn & (WEFT_WIN - 1)];
+	struct weft_tx_slot *s = &tx->slot[weft_tx_at(a->psn)];
 	struct weft_cc_event ev = { .now = now, .inflight = tx->inflight, .ev = s->ev };
 	__u32 used = tx->nxt - tx->una, rtt = now - a->ts;
 	__u32 dom = s->dom & (WEFT_DOMAINS - 1);
@@ -500,10 +521,8 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 
 	if (s->state == WEFT_SLOT_OUT) {
 		/* the echoed time tells the original from its retransmission */
-		__u32 sent = tx->log[s->seq & (WEFT_TX_LOG - 1)].ts;
-
-		weft_tx_unlist(tx, s);
-		newest = sent == a->ts;
+		weft_tx_unlist(tx, s, a->psn);
+		newest = s->ts == a->ts;
 		if (s->tries > 1 && !newest) {
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
@@ -523,10 +542,10 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	if (rtt < WEFT_TICKS_US(10000000)) {
 		weft_rtt_sample(&tx->rtt, rtt);
 		/* an older transmission may have gone out from another domain */
-		if (newest && weft_psn_diff(a->ts, tx->rack_ts[dom]) > 0)
-			tx->rack_ts[dom] = a->ts;
+		if (newest && weft_psn_diff(a->ts, tx->dom[dom].rack_ts) > 0)
+			tx->dom[dom].rack_ts = a->ts;
 	}
-	weft_tx_overdue(tx, dom, tx->rack_ts[dom], weft_reo_wnd(&tx->rtt));
+	weft_tx_overdue(tx, dom, tx->dom[dom].rack_ts, weft_reo_wnd(&tx->rtt));
 	r->freed = ev.inflight - tx->inflight;
 	r->lost = tx->losses - losses;
 	r->progress = tx->done - done;

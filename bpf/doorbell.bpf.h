@@ -101,6 +101,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	bpf_spin_unlock(&q->lock);
 
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
+	account_rescue(run, &wk->seg, c);
 	account_active(run, was, is);
 	st->count.lost += r.lost;
 	if (late)
@@ -171,6 +172,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 		}
 	} else {
 		delta = -has_tokens(&q->tx);
+		weft_tx_grown(&q->tx, dom);
 		wnd = window(cfg, run, &q->tx);
 		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_OK)
@@ -199,6 +201,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	}
 	if (!claimed) {
 		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
+		account_rescue(run, &wk->seg, c);
 		account_delta(run, delta);
 	}
 	if (c != WEFT_CLAIM_OK)

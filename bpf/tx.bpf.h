@@ -30,6 +30,15 @@ static __always_inline void account_active(struct weft_devrun *run, bool was, bo
 		__sync_fetch_and_add(&run->active, is ? 1 : -1);
 }
 
+/* A claim may have taken tokens from a domain that does not move. */
+static __always_inline void account_rescue(struct weft_devrun *run, const struct weft_seg *seg,
+					   enum weft_claim c)
+{
+	if (unlikely((c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW) && seg->freed))
+		__sync_fetch_and_add(&run->dom[seg->from & (WEFT_DOMAINS - 1)].inflight,
+				     -(__s32)seg->freed);
+}
+
 /* 1 or 0, without a branch: all that follows a locked section would be walked twice. */
 static __always_inline __s32 has_tokens(const struct weft_tx *tx)
 {
@@ -180,10 +189,13 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 					  __u32 dom, __u32 now, __u32 *cpu)
 {
 	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->dom[dom].out;
+	__u32 soon = weft_tx_growing(tx, dom, now);
 	int other;
 
-	if (more < 2)
+	if (more < 2 + soon)
 		return GROW_NO;
+	mine += soon;
+	more -= soon;
 	if (more >= 16 && mine > 1 && now - tx->last_move > WEFT_TICKS_US(1000)) {
 		other = idle_cpu(ctl, tx, dom);
 		if (other >= 0) {
@@ -192,7 +204,10 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 			return GROW_MOVE;
 		}
 	}
-	return mine + 2 <= domain_share(ctl, wnd) ? GROW_TWIN : GROW_NO;
+	if (mine + 2 > domain_share(ctl, wnd))
+		return GROW_NO;
+	weft_tx_grow(tx, dom, 2, now);
+	return GROW_TWIN;
 }
 
 /* ---- fill ---- */
@@ -381,6 +396,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		bpf_spin_unlock(&q->lock);
 	}
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
+	account_rescue(run, &wk->seg, c);
 	account_delta(run, delta);
 
 	if (unlikely(grow == GROW_MOVE)) {

@@ -40,6 +40,8 @@ static void claim(struct host *h, struct work *w)
 	struct weft_tx *tx = &c->gtx.tx;
 
 	w->claim = weft_tx_claim(tx, c->ring.sq, w->prod, w->wnd, w->now, w->dom, &w->seg);
+	if (w->seg.freed)
+		account(h, w->seg.from, w->seg.freed, 0, 0);
 	if (w->claim == WEFT_CLAIM_OK) {
 		weft_ring_active(tx, &c->ring);
 		account(h, 0, 0, w->dom, 1);

@@ -56,7 +56,8 @@ struct weft_tx_slot {
 	__u8 dom; /* ordering domain of its last transmission */
 	__u8 ev;
 	__u8 tries; /* transmissions, saturating */
-	__u32 pad[3];
+	__u8 rescued; /* sent again only because its CPU did not move */
+	__u8 pad[11];
 };
 
 /* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
@@ -65,7 +66,9 @@ struct weft_tx_dom {
 	__u32 out; /* tokens in flight: the length of the list */
 	__u16 head; /* the oldest of them, while there are any */
 	__u16 tail; /* the newest */
-	__u32 pad[13];
+	__u32 growing; /* tokens asked for that have not claimed yet */
+	__u32 grow_ts; /* since when */
+	__u32 pad[11];
 };
 
 struct weft_tx {
@@ -93,6 +96,8 @@ struct weft_tx {
 	__u32 losses; /* PSNs convicted and not delivered, ever */
 	__u32 surplus; /* tokens that were not expected back, ever */
 	__u32 looked; /* domain that the last time-out looked at */
+	__u32 stuck; /* domain that was last rescued from */
+	__u32 pad;
 	__u64 retransmits, spurious, timeouts, ce;
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
@@ -124,6 +129,8 @@ struct weft_seg {
 	__u32 moff, mlen, len;
 	__u8 flags; /* WEFT_F_* */
 	__u8 ev;
+	__u8 from; /* domain that lost `freed` tokens to this claim */
+	__u8 freed;
 };
 
 /* An ACK, as received. */
@@ -287,6 +294,48 @@ weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s, __u3
 }
 
 /*
+ * The PSN window is full because the tokens of another CPU do not come back: it
+ * has been busy with something else for long. Send its oldest from here instead
+ * of waiting; what of it was delivered meanwhile needs no sending. Nothing is
+ * deemed lost, so nothing is learnt about the network.
+ */
+weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 dom,
+					   struct weft_seg *out)
+{
+	__u32 from = tx->slot[weft_tx_at(tx->una)].dom, limit = 2 * weft_reo_wnd(&tx->rtt), was;
+	enum weft_claim r = WEFT_CLAIM_WINDOW;
+	struct weft_tx_dom *d;
+
+	if (from == dom)
+		from = tx->stuck;
+	if (from == dom)
+		return r;
+	d = &tx->dom[from & (WEFT_DOMAINS - 1)];
+	was = d->out;
+	for (int i = 0; i < 4 && d->out && r == WEFT_CLAIM_WINDOW; i++) {
+		__u32 at = d->head & (WEFT_WIN - 1), psn = weft_tx_psn(tx, at);
+		struct weft_tx_slot *s = &tx->slot[at];
+
+		if (weft_psn_diff(now, s->ts) <= (__s32)limit)
+			break;
+		weft_tx_unlist(tx, s, psn);
+		if (weft_tx_delivered(tx, psn))
+			continue;
+		tx->stuck = from;
+		s->rescued = 1;
+		s->ev = out->ev = weft_path_pick(&tx->path);
+		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+		out->flags |= WEFT_F_RETX;
+		tx->retransmits++;
+		weft_tx_list(tx, s, psn, now, dom);
+		r = WEFT_CLAIM_OK;
+	}
+	out->from = from;
+	out->freed = was - d->out;
+	return r;
+}
+
+/*
  * Claim the next segment for a token in domain `dom`: the oldest lost PSN, else
  * a new one. sq is shared with the application and untrusted: each field is
  * read once. now: ticks.
@@ -298,6 +347,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	struct weft_wqe *q;
 	__u32 psn;
 
+	out->freed = 0;
 	if (tx->err)
 		return WEFT_CLAIM_ERROR;
 	/* another CPU may have read a newer prod, and claimed, since this one was read */
@@ -322,7 +372,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	psn = tx->nxt;
 	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || s->state == WEFT_SLOT_OUT)
-		return WEFT_CLAIM_WINDOW;
+		return weft_tx_rescue(tx, now, dom, out);
 	if (prod - tx->done > WEFT_SQ_DEPTH) {
 		tx->err = WEFT_TX_ERR_RING;
 		tx->err_ssn = tx->cons;
@@ -346,6 +396,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	s->ssn = tx->cons;
 	s->seg = tx->seg;
 	s->tries = 0;
+	s->rescued = 0;
 	s->ev = out->ev = weft_path_pick(&tx->path);
 	weft_tx_segment(tx, psn, s->ssn, s->seg, out);
 	if (out->flags & WEFT_F_LAST) {
@@ -357,6 +408,37 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	tx->nxt++;
 	weft_tx_list(tx, s, psn, now, dom);
 	return WEFT_CLAIM_OK;
+}
+
+/*
+ * Tokens that have been asked for in a domain and will claim soon: until they
+ * have, what is missing must not be asked for again. Clones that got lost on
+ * the way are forgotten after a while.
+ */
+weft_inline __u32 weft_tx_growing(struct weft_tx *tx, __u32 dom, __u32 now)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+
+	if (d->growing && now - d->grow_ts > WEFT_TICKS_US(500))
+		d->growing = 0;
+	return d->growing;
+}
+
+weft_inline void weft_tx_grow(struct weft_tx *tx, __u32 dom, __u32 n, __u32 now)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+
+	d->growing += n;
+	d->grow_ts = now;
+}
+
+/* One of them has come to claim. */
+weft_inline void weft_tx_grown(struct weft_tx *tx, __u32 dom)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+
+	if (d->growing)
+		d->growing--;
 }
 
 /* A token will not come back. */
@@ -523,7 +605,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		/* the echoed time tells the original from its retransmission */
 		weft_tx_unlist(tx, s, a->psn);
 		newest = s->ts == a->ts;
-		if (s->tries > 1 && !newest) {
+		if (s->tries > 1 && !newest && !s->rescued) {
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 		}

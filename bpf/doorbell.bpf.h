@@ -63,6 +63,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	struct work *wk = work_get();
 	__u32 dom, now, conf, prod, wnd, n, hl, share, used;
 	bool was, is, late = false, first;
+	int other = -1;
 
 	if (!st || !cfg)
 		return V_DROP;
@@ -96,6 +97,15 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 			n = 0;
 		}
 	}
+	/*
+	 * Many packets to come, and this CPU is the one that posts: let another
+	 * carry them, or all of it would run inside the post. The frame that goes
+	 * there is as good as a token.
+	 */
+	if (c == WEFT_CLAIM_EMPTY && n > 2 && op == WEFT_DB_POST)
+		other = idle_cpu(ctl, &q->tx, dom);
+	if (other >= 0)
+		weft_ring_active(&q->tx, ring);
 	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;
 	is = q->tx.inflight != 0;
 	bpf_spin_unlock(&q->lock);
@@ -111,6 +121,12 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		count(st, inplace);
 		wk->now = now;
 		return V_FILL;
+	}
+	if (other >= 0) {
+		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
+			return drop(st, fill);
+		count(st, moved);
+		return verdict_redirect(st, bpf_redirect_map(&cpus, other, 0));
 	}
 	share = domain_share(ctl, wnd);
 	share = used < share ? share - used : 0;

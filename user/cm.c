@@ -155,14 +155,19 @@ static int refused(const char *addr, const char *ifname, uint32_t why)
 {
 	switch (why) {
 	case WEFT_CM_R_VERSION:
-		return weft_err(EPROTO, addr, "the peer speaks another version of weft");
+		return weft_err(EPROTO, addr,
+				"the peer speaks another version of weft; use the same on both");
 	case WEFT_CM_R_RESOURCES:
-		return weft_err(ECONNREFUSED, addr, "the peer has no QP left for us");
+		return weft_err(ECONNREFUSED, addr,
+				"the peer has no QP left for us; close some there");
 	case WEFT_CM_R_ROUTE:
-		return weft_err(EHOSTUNREACH, addr,
-				"the peer's way back to %s is not through its weft device", ifname);
-	case WEFT_CM_R_PAYLOAD: return weft_err(EMSGSIZE, addr, "the peer's MTU is too small");
-	default: return weft_err(EPROTO, addr, "the peer refuses (%u)", why);
+		return weft_err(
+			EHOSTUNREACH, addr,
+			"the peer's way back to %s is not through its weft device; see its routes",
+			ifname);
+	case WEFT_CM_R_PAYLOAD:
+		return weft_err(EMSGSIZE, addr, "the peer's MTU is too small; raise it");
+	default: return weft_err(EPROTO, addr, "the peer refuses (%u); see its log", why);
 	}
 }
 
@@ -186,7 +191,8 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 	if (err == -ECONNRESET || err == -EPIPE)
 		err = -EPROTO;
 	if (err)
-		return weft_err(-err, addr, "is no weft peer: %s", strerror(-err));
+		return weft_err(-err, addr, "is no weft peer: %s; check address and port",
+				strerror(-err));
 	if (theirs.refusal)
 		return refused(addr, qp->dev->ifname, theirs.refusal);
 	err = weft_qp_establish(qp, &mine, &theirs);

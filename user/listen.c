@@ -97,8 +97,9 @@ int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **o
 	err = l->fd < 0 ? l->fd : l->ep_fd < 0 ? -errno : watch(l, l->fd, PENDING);
 	if (err) {
 		weft_listener_close(l);
-		return weft_err(-err, addr, "cannot listen there on %s: %s", dev->ifname,
-				strerror(-err));
+		return weft_err(-err, addr,
+				"cannot listen there on %s: %s; choose another address or port",
+				dev->ifname, strerror(-err));
 	}
 	*out = l;
 	return 0;
@@ -226,7 +227,8 @@ static int answer(struct weft_listener *l, int fd, const struct weft_cm_msg *the
 		*out = qp;
 		return 0;
 	}
-	weft_err(-err, l->dev->ifname, "a peer did not finish connecting: %s", strerror(-err));
+	weft_err(-err, l->dev->ifname, "a peer did not finish connecting: %s; it may try again",
+		 strerror(-err));
 fail:
 	weft_qp_destroy(qp);
 	return err;

@@ -343,7 +343,7 @@ static void *run(void *arg)
 
 	if (nw.idle)
 		for (double end = now_s() + nw.idle; now_s() < end && !atomic_load(&stop);)
-			usleep(100000);
+			usleep(500000);
 	else if (nw.stress)
 		run_stress(c, seed);
 	else if (hi.kind == NP_BAD)

@@ -110,7 +110,7 @@ static void serve_mesh(struct slot *s, uint8_t *src)
 
 	np_fill(src, s->hi.src, s->hi.seed);
 	while (!weft_qp_status(s->qp) && !atomic_load(&stop))
-		weft_cq_wait(weft_qp_cq(s->qp), WEFT_ARM_RX, 100);
+		weft_cq_wait(weft_qp_cq(s->qp), WEFT_ARM_RX | WEFT_ARM_TX, 1000);
 	for (i = 0; i < n; i++)
 		if (s->dst.at[i] && s->dst.at[i] != src[i])
 			break;
@@ -237,7 +237,7 @@ static void *accept_all(void *arg)
 
 		s = free_slot(sv);
 		if (!s) {
-			usleep(5000);
+			usleep(50000);
 			continue;
 		}
 		offer.region = s->dst.len;
@@ -288,7 +288,7 @@ static int server(struct server *sv, char **addr, int n)
 		serve_device(&sv[i], addr[i]);
 	say("ready");
 	do {
-		usleep(20000);
+		usleep(50000);
 		pthread_mutex_lock(&sv_lock);
 		ended = sv_ended;
 		pthread_mutex_unlock(&sv_lock);
@@ -297,7 +297,7 @@ static int server(struct server *sv, char **addr, int n)
 	for (i = 0; i < (unsigned)n; i++)
 		pthread_join(sv[i].thread, NULL);
 	do { /* those that still serve see `stop` */
-		usleep(20000);
+		usleep(50000);
 		pthread_mutex_lock(&sv_lock);
 		ended = sv_ended;
 		pthread_mutex_unlock(&sv_lock);

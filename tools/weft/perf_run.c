@@ -11,6 +11,8 @@
 
 #define BATCH      64 /* posted or polled at once */
 #define IDLE_POLLS 16 /* empty polls before the process sleeps */
+#define SMALL 4096 /* bytes */
+#define SMALL_SPIN_NS 20000
 #define NEVER      UINT64_MAX
 
 static double cpu_seconds(void)
@@ -27,7 +29,11 @@ static uint64_t progress_at, progress_messages;
 
 static bool progress_wanted(const struct perf_run *r)
 {
-	return isatty(STDERR_FILENO) && (r->count || r->time > 2);
+	static int tty = -1;
+
+	if (tty < 0)
+		tty = isatty(STDERR_FILENO);
+	return tty && (r->count || r->time > 2);
 }
 
 static void progress(const struct perf_run *r, uint64_t start, uint64_t messages)
@@ -200,7 +206,9 @@ int perf_run_write(struct perf_run *r)
 			return cli_fail(r->peer, "no completion for %u s; see 'weft qp show %s'",
 					PERF_PATIENCE_S, r->dev);
 		progress(r, start, r->messages);
-		if (n || r->poll || ++idle < IDLE_POLLS)
+		/* a small message is back before a sleep would be over */
+		if (n || r->poll || ++idle < IDLE_POLLS ||
+		    (r->size <= SMALL && now - alive < SMALL_SPIN_NS))
 			continue;
 		rc = weft_cq_wait(r->cq, WEFT_ARM_TX, 100);
 		if (rc < 0 && rc != -EINTR)

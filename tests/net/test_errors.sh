@@ -1,0 +1,189 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Bad input: one line on stderr in the promised form, the promised status, nothing left behind.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+# shape STATUS REGEX COMMAND...
+shape() {
+	local want=$1 re=$2 rc=0 line word
+	shift 2
+	timeout -k 5 30 "$@" >"$LAB_TMP/out" 2>"$LAB_TMP/err" </dev/null || rc=$?
+	line=$(<"$LAB_TMP/err")
+	echo "status $rc, stderr: $line"
+	[ "$rc" = "$want" ] || return 1
+	[ "$want" = 2 ] && { [ -n "$line" ]; return; }
+	[ "$(wc -l <"$LAB_TMP/err")" = 1 ] || return 1
+	[ ! -s "$LAB_TMP/out" ] || { echo "stdout: $(<"$LAB_TMP/out")"; return 1; }
+	grep -qE '^weft: .+: .+; .+' <<<"$line" && grep -qE "$re" <<<"$line" || return 1
+	for word in $(grep -oE -- '--[a-z]+' <<<"$line"); do
+		grep -qF -- "$word" "$ROOT/docs/cli.md" || { echo "no option $word"; return 1; }
+	done
+}
+
+nothing_left() {
+	! compgen -G "/sys/fs/bpf/weft/*$(stat -Lc %i "/run/netns/$1")-*" >/dev/null &&
+		! ip -n "$1" -br link | grep -q '^weft'
+}
+
+weft_a() {
+	"$WEFT" -n "$LAB_A" "$@"
+}
+
+xdp_id() {
+	ip -n "$LAB_A" -d link show dev "$1" | sed -n 's/.*prog\/xdp id \([0-9]*\).*/\1/p'
+}
+
+interfaces() {
+	local id
+	t -- shape 1 'nope: no such interface' "$WEFT" -n "$LAB_A" up nope ++ "no such interface"
+	t -- shape 1 'nope: no such interface' "$WEFT" -n "$LAB_A" perf server nope ++ "nor for perf server"
+	t -- shape 1 'nope: no such interface' "$WEFT" -n "$LAB_A" down nope ++ "nor for down"
+	t -- shape 1 'no such network namespace' "$WEFT" -n "$LAB_ID-x" up "$LAB_IF_A" ++ "no such namespace"
+	t -- shape 1 "$LAB_IF_A: weft is not" "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "down of what is not up"
+	t -- shape 1 "$LAB_IF_A: weft is not" "$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" ++ "stats of what is not up"
+	ip -n "$LAB_A" link add ifb9 type ifb
+	ip -n "$LAB_A" link set ifb9 up
+	t -- shape 1 'ifb9: .*no native XDP' "$WEFT" -n "$LAB_A" up ifb9 ++ "a driver without native XDP"
+	ip -n "$LAB_A" link del ifb9
+	ip -n "$LAB_A" link add p0 mtu 9000 type veth peer name p1 mtu 9000
+	ip -n "$LAB_A" link set p0 up
+	ip -n "$LAB_A" link set p1 up
+	t -- shape 1 'p0: .*MTU' "$WEFT" -n "$LAB_A" up p0 ++ "an MTU that the driver refuses"
+	ip -n "$LAB_A" link set p0 mtu 1500
+	ip -n "$LAB_A" link set p1 mtu 1500
+	lab_spawn_in "$LAB_A" "$WIRELAB" run --ports p0,p1 --pin "/sys/fs/bpf/wirelab-$LAB_ID-e" \
+		>"$LAB_TMP/foreign"
+	local foreign=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/foreign" ready "$foreign"
+	id=$(xdp_id p0)
+	t -- shape 1 'p0: another XDP program is attached' "$WEFT" -n "$LAB_A" up p0 ++ "another XDP program"
+	t -- shape 1 'p0: another XDP program is attached' "$WEFT" -n "$LAB_A" perf write p0 10.9.0.2 ++ \
+		"also for perf write"
+	t "${id:-0} > 0 && ${id:-0} == $(xdp_id p0 || echo 0)" "which stays attached"
+	lab_stop "$foreign"
+	ip -n "$LAB_A" link del p0
+	t -- nothing_left "$LAB_A" ++ "none of these left anything behind"
+}
+
+rights() {
+	t -- shape 1 'run as root|run it as root' setpriv --reuid 65534 --regid 65534 --clear-groups \
+		nsenter --preserve-credentials "$WEFT" up lo ++ "not root"
+	t -- shape 1 'root' unshare -Ur "$WEFT" up lo ++ "root of a user namespace alone"
+}
+
+usage() {
+	t -- shape 2 '' "$WEFT" ++ "no arguments"
+	t -- shape 2 '' "$WEFT" frobnicate ++ "no such object"
+	t -- shape 2 '' "$WEFT" up ++ "up without an interface"
+	t -- shape 2 '' "$WEFT" dev frobnicate lo ++ "no such command"
+	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --frobnicate ++ "no such option"
+	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --size 2x ++ "a size that is none"
+	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --evs 65 ++ "a number out of range"
+	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 0x1ffff ++ "a port that is none"
+	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 4791 ++ "the port of RoCEv2"
+	t -- nothing_left "$LAB_A" ++ "none of these left anything behind"
+}
+
+old_pins() {
+	local pin value
+	pin=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$LAB_A")-$LAB_IF_A
+	weft_a up "$LAB_IF_A"
+	value=$(bpftool -j map dump pinned "$pin/devcfg" | tr -d ' \n' |
+		grep -o '"value":\["[^]]*\]' | head -n 1 | grep -o '0x[0-9a-f][0-9a-f]')
+	note "devcfg: $value"
+	# shellcheck disable=SC2046	# a list of words
+	t -- bpftool map update pinned "$pin/devcfg" key 0 0 0 0 \
+		value 99 0 0 0 $(tail -n +5 <<<"$value") ++ "the pins are given another ABI"
+	t -- shape 1 'another ABI|other ABI' "$WEFT" -n "$LAB_A" dev show "$LAB_IF_A" ++ "pins of another ABI: dev show"
+	t -- shape 1 'another ABI|other ABI' "$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" ++ "and stats show"
+	t -- "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "weft down removes them"
+	t -- nothing_left "$LAB_A" ++ "all of them"
+}
+
+tables() {
+	weft_a up "$LAB_IF_A" port 5000
+	t -- shape 1 'port' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 5001 ++ "up with another port"
+	t -- shape 1 'csum' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" csum on ++ "up with another checksum mode"
+	t -- shape 1 'no connected QP' "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" 0x1 cwnd 5 ++ "qp set of no QP"
+	weft_a down "$LAB_IF_A"
+	t -- nothing_left "$LAB_A" ++ "none of these left anything behind"
+}
+
+# A memory limit, for what cannot be had otherwise without using all memory of the machine.
+LIMITED=(bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"')	# CGROUP COMMAND...
+
+memory() {
+	local base=/sys/fs/cgroup file=memory.max server
+	[ -d $base/memory ] && base=$base/memory file=memory.limit_in_bytes
+	[ -d $base/unified ] && [ "$file" = memory.max ] && base=$base/unified
+	CGROUP=$base/$LAB_ID
+	mkdir "$CGROUP"
+	echo 128M >"$CGROUP/$file"
+	: >"$LAB_TMP/perf"
+	lab_spawn "${LIMITED[@]}" "$CGROUP" "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	t -- shape 1 "$LAB_IF_A: cannot create a pool" "${LIMITED[@]}" "$CGROUP" "$WEFT" -n "$LAB_A" perf write \
+		"$LAB_IF_A" 10.9.0.2 --region 512m --count 1 ++ "no memory for a region at the client"
+	t -- shape 1 'the server says' "$WEFT" -n "$LAB_A" perf write \
+		"$LAB_IF_A" 10.9.0.2 --region 512m --count 1 ++ "no memory for a region at the server"
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --region 16m --count 20 ++ \
+		"a smaller one works afterwards"
+	lab_stop "$server"
+	until_true 3 nothing_left "$LAB_A"
+	t -- nothing_left "$LAB_A" ++ "nothing is left behind at the client"
+	t -- nothing_left "$LAB_B" ++ "nor at the server"
+	until_true 5 rmdir "$CGROUP"
+}
+
+peers() {
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	local server=$LAB_SPAWNED silent i
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	t -- shape 1 'Connection refused' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7999 ++ "no server at that port"
+	t -- shape 1 'cannot connect|unreachable|No route' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.9 ++ "no such host"
+	t -- shape 1 '.' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.77.0.9 ++ "no route"
+	t -- shape 1 '.' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" nosuch.invalid ++ "a name that does not resolve"
+	t -- shape 1 'in use' "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" ++ "a second server on the port"
+	lab_spawn_in "$LAB_B" iperf3 -s -1 -p 7900 --forceflush >"$LAB_TMP/iperf" 2>&1
+	local iperf=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/iperf" listening "$iperf"
+	t -- shape 1 '.' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7900 ++ "a server that is not weft's"
+	lab_stop "$iperf"
+
+	# Silent and garbage clients of the connection port.
+	lab_spawn_in "$LAB_A" bash -c 'exec 3<>/dev/tcp/10.9.0.2/7471; exec sleep 30'
+	silent=$LAB_SPAWNED
+	sleep 0.2
+	local t0
+	t0=$(now)
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 --verify ++ "a silent client does not block others"
+	i=$(since "$t0")
+	t "i < 1500" "not for long either ($i ms)"
+	RANDOM=$SEED
+	for ((i = 0; i < 20; i++)); do
+		lab_in "$LAB_A" timeout 5 bash -c 'exec 3<>/dev/tcp/10.9.0.2/7471
+			head -c '"$((RANDOM % 600))"' /dev/urandom >&3; sleep 0.05' 2>/dev/null
+	done
+	for ((i = 0; i < 20; i++)); do	# more than the listener holds
+		lab_spawn_in "$LAB_A" bash -c 'exec 3<>/dev/tcp/10.9.0.2/7471; exec sleep 5'
+	done
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 --verify ++ "nor do 20 that send garbage and 20 silent ones"
+	t -- kill -0 "$server" ++ "the server lives"
+	lab_stop "$silent"
+	lab_stop "$server"
+	until_true 3 nothing_left "$LAB_A"
+	t -- nothing_left "$LAB_A" ++ "nothing is left behind at the client"
+	t -- nothing_left "$LAB_B" ++ "nor at the server"
+}
+
+lab_begin
+lab_pair 3498
+for part in interfaces rights usage old_pins tables memory peers; do
+	tap_part $part && $part
+done
+tap_end

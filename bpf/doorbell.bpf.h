@@ -125,8 +125,8 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	if (other >= 0) {
 		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
 			return drop(st, fill);
-		count(st, moved);
-		return verdict_redirect(st, bpf_redirect_map(&cpus, other, 0));
+		wk->cpu = other;
+		return V_MOVE;
 	}
 	share = domain_share(ctl, wnd);
 	share = used < share ? share - used : 0;

@@ -33,6 +33,7 @@ struct work {
 	struct weft_pkt pkt; /* as received */
 	struct weft_seg seg; /* claimed, to be sent */
 	__u32 now; /* when it was claimed, ticks */
+	__u32 cpu; /* with V_MOVE */
 	union weft_hdr_words out; /* header to be sent */
 	__u8 sum[512]; /* the last bytes of a packet, while they are summed */
 };

@@ -29,6 +29,7 @@ enum weft_verdict {
 	V_TX, /* back out of the interface it came from */
 	V_REDIRECT, /* bpf_redirect_map() has been called */
 	V_FILL, /* work.seg is claimed: fill the frame with it and send that */
+	V_MOVE, /* the token starts CPU work.cpu */
 };
 
 #define count(st, name) ((st)->count.name++)

@@ -132,11 +132,23 @@ static __always_inline enum weft_verdict bell(struct xdp_md *ctx, struct weft_st
 	return v == V_TX ? verdict_redirect(st, bpf_redirect_map(&nic, 0, 0)) : v;
 }
 
+/* Over to the CPU that ring_bell() chose. */
+static __always_inline enum weft_verdict move(struct weft_stats *st)
+{
+	struct work *wk = work_get();
+
+	if (!wk)
+		return V_DROP;
+	count(st, moved);
+	return verdict_redirect(st, bpf_redirect_map(&cpus, wk->cpu, 0));
+}
+
 /* On the doorbell veth: nothing else lives there. */
 SEC("xdp")
 int weft_db(struct xdp_md *ctx)
 {
 	struct weft_stats *st = stats_get();
+	enum weft_verdict v;
 	struct weft_db db;
 
 	if (!st)
@@ -145,10 +157,14 @@ int weft_db(struct xdp_md *ctx)
 		st->drop.doorbell++;
 		return XDP_DROP;
 	}
-	return action(bell(ctx, st, &db));
+	v = bell(ctx, st, &db);
+	return action(v == V_MOVE ? move(st) : v);
 }
 
-/* On another CPU, for a token that was sent there. */
+/*
+ * On another CPU, for a token that was sent there. It must not refer to the map
+ * `cpus`, whose entries refer to it: neither would ever be freed.
+ */
 SEC("xdp/cpumap")
 int weft_cpu(struct xdp_md *ctx)
 {

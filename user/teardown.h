@@ -65,6 +65,37 @@ static inline void weft_td_detach(const char *dir, const char *name)
 	close(fd);
 }
 
+/*
+ * Take the programs out of a pinned device or CPU map. Those programs use the
+ * very maps that they are in, a circle that keeps all of weft's maps in the kernel
+ * for ever. Other objects are left alone: no type of theirs has these numbers.
+ */
+static inline void weft_td_empty(const char *dir, const char *name)
+{
+	struct bpf_map_info info;
+	union bpf_attr attr;
+	uint32_t key;
+	int fd = weft_td_obj(dir, name);
+
+	if (fd < 0)
+		return;
+	memset(&attr, 0, sizeof(attr));
+	memset(&info, 0, sizeof(info));
+	attr.info.bpf_fd = fd;
+	attr.info.info_len = sizeof(info);
+	attr.info.info = (uintptr_t)&info;
+	if (!weft_td_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr) &&
+	    (info.type == BPF_MAP_TYPE_DEVMAP || info.type == BPF_MAP_TYPE_CPUMAP)) {
+		for (key = 0; key < info.max_entries; key++) {
+			memset(&attr, 0, sizeof(attr));
+			attr.map_fd = fd;
+			attr.key = (uintptr_t)&key;
+			weft_td_bpf(BPF_MAP_DELETE_ELEM, &attr);
+		}
+	}
+	close(fd);
+}
+
 /* What devcfg says, whichever ABI wrote it. value_size (may be NULL) receives its size. */
 static inline int weft_td_cfg(const char *dir, struct weft_cfg_head *head, uint32_t *value_size)
 {
@@ -220,6 +251,7 @@ static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 	while ((e = readdir(d))) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
+		weft_td_empty(dir, e->d_name);
 		if (unlinkat(dirfd(d), e->d_name, 0) && (errno == EISDIR || errno == EPERM))
 			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 	}

@@ -134,7 +134,7 @@ static void serve_bad(struct slot *s, uint8_t *src)
 /* After close or deregistration has returned nothing may move. */
 static void serve_end(struct slot *s)
 {
-	uint8_t *copy = malloc(s->dst.len);
+	uint8_t *copy = calloc(1, s->dst.len);
 	bool first;
 
 	must(copy, "memory");
@@ -159,7 +159,7 @@ static void serve_end(struct slot *s)
 static void *serve(void *arg)
 {
 	struct slot *s = arg;
-	uint8_t *src = malloc(s->hi.src);
+	uint8_t *src = calloc(1, s->hi.src);
 
 	must(src, "memory");
 	switch (s->hi.kind) {

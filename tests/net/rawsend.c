@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -20,6 +21,7 @@
 
 static const char usage_text[] =
 	"usage: rawsend DEV QPN KIND COUNT SEED [GAP_US]\n"
+	"       rawsend DEV seen MS      (tagged frames and fragments that reach the host)\n"
 	"Sends COUNT packets to the peer of QP QPN of DEV (in this network namespace), as if XDP\n"
 	"here had sent them; it reads the keys from the pins. KIND is a name below, what is wrong:\n"
 	"  version opcode length qpn generation source conn check window unsent truncated csum:\n"
@@ -254,6 +256,48 @@ static bool known(const char *kind)
 	return false;
 }
 
+/* Count what XDP passed up for a while: IP behind a VLAN tag, and fragments, of UDP to our port. */
+static int seen(const char *dev, unsigned long ms)
+{
+	struct sockaddr_ll at = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETH_P_ALL),
+				  .sll_ifindex = if_nametoindex(dev) };
+	struct timeval tv = { .tv_usec = 50000 };
+	unsigned long vlan = 0, fragments = 0;
+	int fd = socket(AF_PACKET, SOCK_RAW, 0), one = 1;
+	struct timespec t0, t;
+
+	if (fd < 0 || setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)))
+		die(dev, errno);
+	puts("ready");
+	fflush(stdout);
+	clock_gettime(CLOCK_MONOTONIC, &t0);
+	do {
+		uint8_t f[4096], aux[256];
+		struct iovec io = { f, sizeof(f) };
+		struct msghdr m = { .msg_iov = &io,
+				    .msg_iovlen = 1,
+				    .msg_control = aux,
+				    .msg_controllen = sizeof(aux) };
+		ssize_t n = recvmsg(fd, &m, 0);
+		struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+		const struct tpacket_auxdata *a = c ? (void *)CMSG_DATA(c) : NULL;
+
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		if (n < 60)
+			continue;
+		if ((a && (a->tp_status & TP_STATUS_VLAN_VALID)) || (f[12] == 0x81 && !f[13]))
+			vlan++;
+		else if (f[12] == 8 && !f[13] && f[23] == IPPROTO_UDP && (f[20] & 0x20))
+			fragments++;
+	} while ((t.tv_sec - t0.tv_sec) * 1000 + (t.tv_nsec - t0.tv_nsec) / 1000000 < (long)ms);
+	printf("{\"vlan\":%lu,\"fragments\":%lu}\n", vlan, fragments);
+	close(fd);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct sockaddr_ll to = { .sll_family = AF_PACKET };
@@ -261,6 +305,8 @@ int main(int argc, char **argv)
 	static struct raw r;
 	int fd, one = 1;
 
+	if (argc == 4 && !strcmp(argv[2], "seen"))
+		return seen(argv[1], strtoul(argv[3], NULL, 0));
 	if (argc < 6 || argc > 7 || !known(argv[3])) {
 		fputs(usage_text, stderr);
 		return 2;

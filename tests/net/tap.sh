@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# shellcheck shell=bash disable=SC2119,SC2120	# optional arguments
+# shellcheck shell=bash disable=SC2119,SC2120,SC2034	# optional arguments; the laboratory reads some
 # What the tests of tests/net share beyond the laboratory: TAP lines, weft's programs, waiting.
 #
 #   t CONDITION NAME           # an arithmetic condition, or

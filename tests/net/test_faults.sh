@@ -13,8 +13,8 @@ both() {
 
 # A server s in B and a writer c in A with traffic between them.
 traffic() {
-	serve s "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=${1:-:7000}"
-	writer c "$LAB_A" --time 120 --src 8m "${@:2}" "$LAB_IF_A=10.9.0.2:7000"
+	serve s "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --time 120 --src 8m "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" 'round 2' "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
 }
 
@@ -67,7 +67,7 @@ kill_sender() {
 
 # The writer's application sleeps, so it cannot react: its packets go on until the dead do not answer.
 dead_get_nothing() {
-	local owner data s2 server2 client2
+	local owner data s2 client2
 	both up
 	serve s2 "$LAB_B" --region 16m "$LAB_IF_B=:7001"
 	s2=$SERVER
@@ -239,6 +239,40 @@ adopters() {
 	t -- nothing_left "$LAB_B" "$LAB_IF_B" ++ "and at the receiver"
 }
 
+# Programs sit in maps that they use themselves; the kernel does not open such a circle.
+map_ids() {
+	local pin map
+	pin=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$1")-$2
+	for map in cpus nic twin spawn1 spawn64 qptx pools; do
+		bpftool map show pinned "$pin/$map" | sed -n 's/^\([0-9]*\):.*/\1/p'
+	done
+}
+
+maps_gone() {
+	local id
+	for id in "$@"; do
+		! bpftool map show id "$id" >/dev/null 2>&1 || return 1
+	done
+}
+
+memory_returned() {
+	local ids
+	both up
+	read -r -d '' -a ids < <(map_ids "$LAB_A" "$LAB_IF_A")
+	works >/dev/null
+	both down
+	until_true 3 maps_gone "${ids[@]}"
+	t -- maps_gone "${ids[@]}" ++ "weft down: the kernel has its memory back (maps ${ids[*]})"
+	t "${#ids[@]} == 7" "of 7 maps"
+	traffic
+	read -r -d '' -a ids < <(map_ids "$LAB_A" "$LAB_IF_A")
+	kill -KILL "$CLIENT"
+	lab_wait "$CLIENT"
+	finish "$SERVER" s >/dev/null
+	until_true 3 maps_gone "${ids[@]}"
+	t -- maps_gone "${ids[@]}" ++ "the only user killed: likewise (maps ${ids[*]})"
+}
+
 persistence() {
 	local t0
 	both up
@@ -285,7 +319,7 @@ refusals() {
 lab_begin
 lab_pair 3498
 for part in kill_receiver kill_sender dead_get_nothing stop_receiver stop_sender link_down \
-	reaper_killed adopters persistence refusals link_deleted link_moved peer_namespace; do
+	reaper_killed adopters memory_returned persistence refusals link_deleted link_moved peer_namespace; do
 	tap_part $part && $part
 done
 tap_end

@@ -35,7 +35,7 @@ matrix() {
 		ppm=${p#*:}
 		[ "${p%:*}" = 4 ] && to=10.9.0.2:7000 || to='[fd09::2]:7000'
 		lab_impair --loss "$ppm" --seed $((SEED % 100000))
-		t -- transfer 1024 "$to" ++ "1 GiB over IPv${p%:*}, MTU $mtu, $((ppm / 1000)).$((ppm % 1000 / 100))% loss"
+		t -- transfer 1024 "$to" ++ "1 GiB over IPv${p%:*}, MTU $mtu, $((ppm / 10000)).$((ppm % 10000 / 1000))% loss"
 		note "$WIRE"
 		t "$(lab_field "$WIRE" dup) > 0 && $(lab_field "$WIRE" corrupted) > 0 &&
 			$(lab_field "$WIRE" reordered) > 0 && $(lab_field "$WIRE" ce) > 0 &&

@@ -219,8 +219,12 @@ else
 		suite sim 600 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
 		suite sim-sanitized 300 "$O/tests/sim/weft-sim-san" --seeds 200
 		suite sim-coverage 300 tools/coverage.sh
+		suite sim-mutants 300 tests/sim/mutate.sh
 	}
-	have tests/bpf && suite bpf 120 "$O/tests/bpf/weft-bpf-test"
+	have tests/bpf && {
+		suite bpf 120 "$O/tests/bpf/weft-bpf-test"
+		suite bpf-mutants 300 tests/bpf/mutate.sh
+	}
 	each net 600 tests/net/smoke.sh tests/net/test_*.sh
 	have vm/run.sh && suite vm 600 vm/run.sh
 fi

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Connection set-up over TCP: connect, the BYE at the end, and what both sides need. */
+#include <stddef.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -85,10 +86,13 @@ int weft_cm_addresses(struct weft_qp *qp)
 	return 0;
 }
 
+/* Does the caller's struct, perhaps of an older header, reach as far as this field? */
+#define HAS(o, field) ((o)->size >= offsetof(__typeof__(*(o)), field) + sizeof((o)->field))
+
 void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o)
 {
 	m->priv_len = 0;
-	if (!o || o->size < sizeof(*o) || !o->priv_len)
+	if (!o || !HAS(o, priv_len) || !o->priv_len)
 		return;
 	m->priv_len = o->priv_len;
 	memcpy(m->priv, o->priv, o->priv_len);
@@ -96,7 +100,7 @@ void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o)
 
 uint32_t weft_cm_patience(const struct weft_qp_opts *o)
 {
-	return o && o->size >= sizeof(*o) && o->connect_ms ? o->connect_ms : CONNECT_DEFAULT_MS;
+	return o && HAS(o, connect_ms) && o->connect_ms ? o->connect_ms : CONNECT_DEFAULT_MS;
 }
 
 static int connect_to(struct weft_dev *dev, const struct addrinfo *a, uint64_t until)

@@ -26,6 +26,8 @@
 #define GAP_MAX      (50 * MS)  /* longer between two ticks: we were stopped, not the peer */
 #define SETTLE       (5 * MS)   /* for ACKs on their way when something has gone wrong */
 #define BYE_WAIT     (100 * MS) /* the peer said "closed"; its BYE says how far it got */
+#define DOWN_EARLY (60 * MS) /* a tick and a grace period */
+#define PURGE (1000 * MS) /* how often a busy device looks for what dead processes left */
 #define DB_FRAME_MIN 60
 
 enum tag { TAG_KICK, TAG_TIMER, TAG_NETLINK, TAG_QP };
@@ -165,7 +167,7 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 {
 	uint32_t done = __atomic_load_n(&qp->ring->sq_done, __ATOMIC_ACQUIRE);
 	uint32_t una = __atomic_load_n(&qp->ring->tx_una, __ATOMIC_RELAXED);
-	uint64_t idle, again;
+	uint64_t idle, again, limit;
 
 	if (done != qp->seen_done || una != qp->seen_una) {
 		qp->seen_done = done;
@@ -175,7 +177,11 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 		return false;
 	}
 	idle = now - qp->seen_ns;
-	if (idle >= qp->timeout_ms * MS) {
+	limit = qp->timeout_ms * MS;
+	/* there is no doubt about a link that is down: be in time with the error */
+	if (c->dev->down_ns && limit > 2 * DOWN_EARLY)
+		limit -= DOWN_EARLY;
+	if (idle >= limit) {
 		weft_ctl_doom(c, qp, c->dev->down_ns ? WEFT_WC_DEV_ERR : WEFT_WC_RETRY_EXC_ERR, 0);
 	} else if (idle >= LOOK_MIN && now >= qp->look_ns) {
 		weft_doorbell(c->dev, qp->num, WEFT_DB_LOOK, DB_FRAME_MIN);
@@ -276,6 +282,7 @@ static void *run(void *arg)
 {
 	struct weft_ctl *c = arg;
 	struct epoll_event ev[16];
+	bool purge;
 
 	pthread_setname_np(pthread_self(), "weft-ctl");
 	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
@@ -285,7 +292,12 @@ static void *run(void *arg)
 		for (int i = 0; i < n; i++)
 			handle(c, ev[i].data.u64, weft_now_ns());
 		fail_due(c, weft_now_ns());
+		purge = c->period && !c->dev->dead && weft_now_ns() >= c->purge_ns;
 		pthread_mutex_unlock(&c->lock);
+		/* their tokens would go on counting against the device's budget */
+		if (purge)
+			c->purge_ns = weft_pins_purge_dead(c->dev) < 0 ? UINT64_MAX :
+									 weft_now_ns() + PURGE;
 	}
 	return NULL;
 }

@@ -37,10 +37,10 @@ struct weft_maps {
 struct weft_pool { /* one mmapable map */
 	LIST_ENTRY(weft_pool) link;
 	int fd;
-	uint32_t id; /* index in `pools` */
-	uint8_t *base; /* mapping */
-	size_t size; /* bytes, multiple of WEFT_CHUNK */
-	bool slab; /* shared by small allocations */
+	uint32_t id;               /* index in `pools` */
+	uint8_t *base;             /* mapping */
+	size_t size;               /* bytes, multiple of WEFT_CHUNK */
+	bool slab;                 /* shared by small allocations */
 	struct weft_block *blocks; /* allocations in it, mem.c */
 	unsigned users;
 };
@@ -66,31 +66,31 @@ struct weft_mr {
 struct weft_cq {
 	struct weft_dev *dev;
 	LIST_ENTRY(weft_cq) link;
-	uint32_t idx; /* in `events` */
-	int rb_fd; /* ring buffer map: XDP's events */
+	uint32_t idx;            /* in `events` */
+	int rb_fd;               /* ring buffer map: XDP's events */
 	void *rb_cons, *rb_data; /* its pages, for draining */
 	size_t rb_len;
-	int wake_fd; /* eventfd: the control thread's events */
-	int ep_fd; /* epoll over both: what the user sees */
-	pthread_mutex_t lock; /* changes of the list; poll does not take it */
-	struct weft_cq_list *list; /* the QPs, cq.c */
+	int wake_fd;                  /* eventfd: the control thread's events */
+	int ep_fd;                    /* epoll over both: what the user sees */
+	pthread_mutex_t lock;         /* changes of the list; poll does not take it */
+	struct weft_cq_list *list;    /* the QPs, cq.c */
 	struct weft_cq_list *retired; /* replaced, a poll may still be reading them */
-	uint32_t busy; /* odd while a poll is at work */
-	uint32_t woken; /* wake_fd was written */
-	unsigned armed; /* WEFT_ARM_* */
-	unsigned next; /* where the next poll starts */
+	uint32_t busy;                /* odd while a poll is at work */
+	uint32_t woken;               /* wake_fd was written */
+	unsigned armed;               /* WEFT_ARM_* */
+	unsigned next;                /* where the next poll starts */
 };
 
 /* One connection. Data path fields first. */
 struct weft_qp {
 	struct weft_ring *ring;
-	uint32_t prod; /* posted */
+	uint32_t prod;   /* posted */
 	uint32_t polled; /* completions handed out */
-	uint32_t num; /* QPN */
+	uint32_t num;    /* QPN */
 	uint32_t slot;
 	uint32_t pd_id;
 	int status; /* enum weft_wc_status; set once, by whoever sees the error first (atomic) */
-	uint32_t err_at; /* work request that failed */
+	uint32_t err_at;     /* work request that failed */
 	uint32_t final_done; /* with status set: those before it completed */
 	struct weft_dev *dev;
 	struct weft_cq *cq;
@@ -108,16 +108,16 @@ struct weft_qp {
 	uint64_t look_ns; /* control thread: not before that */
 	uint64_t doom_ns; /* control thread: fails then with doom_why; 0: does not */
 	int doom_why;
-	int failing; /* enum weft_wc_status, decided but not published (atomic) */
-	uint32_t poked; /* the control thread was told to look at an error */
+	int failing;                  /* enum weft_wc_status, decided but not published (atomic) */
+	uint32_t poked;               /* the control thread was told to look at an error */
 	uint8_t bye[WEFT_CM_BYE_LEN]; /* what the peer said at the end */
 	uint8_t bye_len;
 	bool cm_over; /* nothing more comes from cm_fd */
 	bool bye_sent;
-	bool bye_ok; /* bye_arrived is valid */
-	uint32_t bye_arrived; /* messages the peer had when it closed */
+	bool bye_ok;                  /* bye_arrived is valid */
+	uint32_t bye_arrived;         /* messages the peer had when it closed */
 	struct weft_cq_list *retired; /* lists to free after the grace period */
-	uint32_t seen_arrived; /* weft_cq_wait() */
+	uint32_t seen_arrived;        /* weft_cq_wait() */
 	int seen_status;
 	uint8_t priv[WEFT_PRIVATE_MAX];
 	size_t priv_len;
@@ -130,21 +130,21 @@ struct weft_dev {
 	pthread_mutex_t lock;
 	char ifname[IF_NAMESIZE];
 	int ifindex;
-	int netns_fd; /* the interface's namespace */
+	int netns_fd;    /* the interface's namespace */
 	bool foreign_ns; /* not the one of the process: enter it for sockets */
 	uint64_t netns_ino;
 	char pin_dir[96]; /* /sys/fs/bpf/weft/<inode>-<ifname> */
-	int pin_fd; /* the directory: LOCK_SH while in use */
-	int slot_fd; /* p<slot> directory: LOCK_EX for life */
-	uint32_t slot; /* process slot */
-	int xsk_fd; /* in `xsks`: XDP sees that we live */
+	int pin_fd;       /* the directory: LOCK_SH while in use */
+	int slot_fd;      /* p<slot> directory: LOCK_EX for life */
+	uint32_t slot;    /* process slot */
+	int xsk_fd;       /* in `xsks`: XDP sees that we live */
 	struct weft_maps maps;
 	int rings_fd; /* this process's rings: WEFT_PROC_QPS entries */
 	struct weft_ring *rings;
 	uint64_t ring_used; /* bit per ring */
-	int db_fd; /* packet socket into the doorbell veth */
+	int db_fd;          /* packet socket into the doorbell veth */
 	int db_ifindex;
-	bool dead; /* interface gone: everything fails with WEFT_WC_DEV_ERR */
+	bool dead;        /* interface gone: everything fails with WEFT_WC_DEV_ERR */
 	uint64_t down_ns; /* when the link went down; 0: it is up */
 	LIST_HEAD(, weft_pool) pools;
 	LIST_HEAD(, weft_pd) pds;
@@ -159,7 +159,8 @@ struct weft_dev {
 /* log.c */
 int weft_err(int err, const char *obj, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* ^ formats "OBJ: fmt", stores it for weft_strerror_last(), logs it, returns -err */
-void weft_logf(enum weft_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void weft_logf(enum weft_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* netns.c: run with the device's namespace; no-op when it is the caller's. */
 int weft_ns_enter(struct weft_dev *dev, int *saved);
@@ -170,21 +171,25 @@ struct weft_link {
 	int ifindex;
 	uint32_t mtu;
 	uint8_t mac[6];
-	bool up; /* administratively and with carrier */
+	bool up;          /* administratively and with carrier */
 	uint8_t xdp_mode; /* XDP_ATTACHED_* */
-	uint32_t xdp_id; /* of the program attached in native mode, else in any; 0: none */
+	uint32_t xdp_id;  /* of the program attached in native mode, else in any; 0: none */
 	uint32_t rx_queues;
 	char kind[16]; /* "veth", "ifb", ... "" for hardware */
 };
-int weft_link_get(const char *ifname, int ifindex, struct weft_link *l); /* by name, NULL: by index */
+int weft_link_get(const char *ifname, int ifindex,
+		  struct weft_link *l); /* by name, NULL: by index */
 
 /* pins.c: the pin directory, its locks, process slots, opening pinned maps, removal. */
-int weft_pins_lock(struct weft_dev *dev); /* between processes; returns a token for unlock or -errno */
+int weft_pins_lock(
+	struct weft_dev *dev); /* between processes; returns a token for unlock or -errno */
 void weft_pins_unlock(int token);
-int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot); /* a dead process's QPs, MRs, pools, CQs */
+int weft_pins_purge_owner(struct weft_dev *dev,
+			  uint32_t slot); /* a dead process's QPs, MRs, pools, CQs */
 
 /* ^ the caller holds weft_pins_lock() */
-int weft_pins_purge_dead(struct weft_dev *dev); /* all dead ones, takes the lock; how many were found */
+int weft_pins_purge_dead(
+	struct weft_dev *dev); /* all dead ones, takes the lock; how many were found */
 
 /*
  * After the grace period of a closed QP, before its slot is FREE: the tokens it
@@ -230,7 +235,8 @@ int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsign
 /* qp.c */
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
 void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why); /* any thread; first reason wins */
-bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then a grace period, then */
+bool weft_qp_fail_begin(struct weft_qp *qp,
+			enum weft_wc_status why); /* then a grace period, then */
 void weft_qp_fail_end(struct weft_qp *qp);
 void weft_qp_destroy(struct weft_qp *qp); /* close, grace period, free the slot */
 enum weft_wc_status weft_nak_status(uint32_t code);
@@ -246,7 +252,8 @@ void weft_cm_bye(struct weft_qp *qp, uint32_t code);
 void weft_cq_wake(struct weft_cq *cq);
 int weft_cq_add_qp(struct weft_cq *cq, struct weft_qp *qp);
 void weft_cq_del_qp(struct weft_cq *cq, struct weft_qp *qp);
-void weft_cq_quiesce(struct weft_cq *cq, struct weft_qp *qp); /* after a grace period: poll has let go */
+void weft_cq_quiesce(struct weft_cq *cq,
+		     struct weft_qp *qp); /* after a grace period: poll has let go */
 
 /* ctl.c: the control thread: retransmission timer, time-outs, peers' TCP, netlink */
 int weft_ctl_start(struct weft_dev *dev);
@@ -254,7 +261,8 @@ void weft_ctl_stop(struct weft_dev *dev);
 int weft_ctl_watch_qp(struct weft_qp *qp); /* it goes live */
 int weft_ctl_watch_cm(struct weft_qp *qp); /* the stream now belongs to the control thread */
 void weft_ctl_unwatch_qp(struct weft_qp *qp);
-void weft_ctl_kick(struct weft_dev *dev); /* something was posted on a quiet device: run the timer */
+void weft_ctl_kick(
+	struct weft_dev *dev); /* something was posted on a quiet device: run the timer */
 void weft_ctl_poke(struct weft_dev *dev); /* look at all QPs now */
 
 uint64_t weft_now_ns(void); /* CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns */

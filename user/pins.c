@@ -26,6 +26,8 @@
 
 /* ---- locks ---- */
 
+#define TABLES_MS 10000 /* patience for the lock of the allocation tables */
+
 /* Like flock(), with an end to its patience. -ETIMEDOUT (-EWOULDBLOCK when timeout_ms is 0). */
 int weft_pins_flock(int fd, int how, int timeout_ms)
 {
@@ -61,6 +63,13 @@ static int need_bpffs(struct weft_dev *dev)
 				strerror(errno), WEFT_BPFFS);
 	weft_logf(WEFT_LOG_INFO, "%s: mounted bpffs on %s", dev->ifname, WEFT_BPFFS);
 	return 0;
+}
+
+/* Unlocks and closes: a child that another thread has forked meanwhile holds the descriptor too. */
+static void release(int fd)
+{
+	flock(fd, LOCK_UN);
+	close(fd);
 }
 
 int weft_pins_enter(struct weft_dev *dev, int timeout_ms)
@@ -104,30 +113,31 @@ void weft_pins_exit(struct weft_dev *dev, int token)
 	weft_td_door(dev->pin_dir, path);
 	rmdir(path); /* before it is unlocked: who waits for it sees that and starts over */
 	rmdir(WEFT_PIN_BASE); /* stays while there are devices */
-	close(token);
+	release(token);
 }
 
 int weft_pins_lock(struct weft_dev *dev)
 {
 	int fd = openat(dev->pin_fd, WEFT_PIN_LOCK, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err;
 
 	if (fd < 0) /* 'weft down' under a live user */
 		return weft_err(errno == ENOENT ? ENODEV : errno, dev->ifname,
 				"weft was taken down on this interface; close and open it again");
-	while (flock(fd, LOCK_EX))
-		if (errno != EINTR) {
-			int err = -errno;
-
-			close(fd);
-			return err;
-		}
+	err = weft_pins_flock(fd, LOCK_EX, TABLES_MS);
+	if (err) {
+		close(fd);
+		return weft_err(EBUSY, dev->ifname,
+				"another process has held its tables for %d s now; see 'fuser %s/%s'",
+				TABLES_MS / 1000, dev->pin_dir, WEFT_PIN_LOCK);
+	}
 	return fd;
 }
 
 void weft_pins_unlock(int token)
 {
 	if (token >= 0)
-		close(token);
+		release(token);
 }
 
 /* ---- maps ---- */
@@ -383,7 +393,7 @@ static unsigned purge_dead(struct weft_dev *dev)
 	n = purge(dev, fds);
 	for (s = 0; s < WEFT_PROCS; s++)
 		if (fds[s] >= 0)
-			close(fds[s]);
+			release(fds[s]);
 	return n;
 }
 
@@ -433,6 +443,6 @@ int weft_pins_take_slot(struct weft_dev *dev)
 void weft_pins_drop_slot(struct weft_dev *dev)
 {
 	if (dev->slot_fd >= 0)
-		close(dev->slot_fd);
+		release(dev->slot_fd);
 	dev->slot_fd = -1;
 }

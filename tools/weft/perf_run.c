@@ -9,11 +9,11 @@
 #include "cli.h"
 #include "perf.h"
 
-#define BATCH      64 /* posted or polled at once */
-#define IDLE_POLLS 16 /* empty polls before the process sleeps */
-#define SMALL 4096 /* bytes */
+#define BATCH         64   /* posted or polled at once */
+#define IDLE_POLLS    16   /* empty polls before the process sleeps */
+#define SMALL         4096 /* bytes */
 #define SMALL_SPIN_NS 20000
-#define NEVER      UINT64_MAX
+#define NEVER         UINT64_MAX
 
 static double cpu_seconds(void)
 {

@@ -18,8 +18,8 @@ union weft_hdr_words {
 /* A packet of ours, as parsed. The header is a copy: the frame may change under it. */
 struct weft_pkt {
 	union weft_hdr_words u;
-	__u32 hl; /* bytes before the payload */
-	__u32 len; /* payload bytes */
+	__u32 hl;    /* bytes before the payload */
+	__u32 len;   /* payload bytes */
 	__u16 check; /* UDP checksum as received */
 	__u8 v6, ce;
 };
@@ -30,12 +30,12 @@ struct weft_pkt {
  * interrupted by another on its CPU: all of them hold off softirqs.
  */
 struct work {
-	struct weft_pkt pkt; /* as received */
-	struct weft_seg seg; /* claimed, to be sent */
-	__u32 now; /* when it was claimed, ticks */
-	__u32 cpu; /* with V_MOVE */
+	struct weft_pkt pkt;      /* as received */
+	struct weft_seg seg;      /* claimed, to be sent */
+	__u32 now;                /* when it was claimed, ticks */
+	__u32 cpu;                /* with V_MOVE */
 	union weft_hdr_words out; /* header to be sent */
-	__u8 sum[512]; /* the last bytes of a packet, while they are summed */
+	__u8 sum[512];            /* the last bytes of a packet, while they are summed */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -52,10 +52,10 @@ static __always_inline struct work *work_get(void)
 }
 
 /* Copy the 64 header bytes; the compiler must not take them one by one. */
-#define HDR_COPY(dst, src)                                                    \
-	do {                                                                  \
-		__u64 *d_ = (__u64 *)(dst);                                   \
-		const __u64 *s_ = (const __u64 *)(src);                       \
+#define HDR_COPY(dst, src)                                                              \
+	do {                                                                            \
+		__u64 *d_ = (__u64 *)(dst);                                             \
+		const __u64 *s_ = (const __u64 *)(src);                                 \
 		_Pragma("GCC unroll 8") for (int i_ = 0; i_ < 8; i_++) d_[i_] = s_[i_]; \
 	} while (0)
 
@@ -184,8 +184,8 @@ STEP int copy_edge(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 at, __u32 le
 		opaque(o_);                                                   \
 		if (o_ > WEFT_CHUNK - (s))                                    \
 			return -1;                                            \
-		if (store ? bpf_xdp_store_bytes(ctx, at, p + o_, s) :          \
-			    bpf_xdp_load_bytes(ctx, at, p + o_, s))            \
+		if (store ? bpf_xdp_store_bytes(ctx, at, p + o_, s)           \
+			  : bpf_xdp_load_bytes(ctx, at, p + o_, s))           \
 			return -1;                                            \
 		o += s;                                                       \
 		at += s;                                                      \
@@ -195,8 +195,10 @@ STEP int copy_edge(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 at, __u32 le
 	opaque(o);                                                            \
 	at &= 0xfff;                                                          \
 	opaque(at);
+		/* clang-format off */
 		PIECE(2048) PIECE(1024) PIECE(512) PIECE(256) PIECE(128) PIECE(64)
 		PIECE(32) PIECE(16) PIECE(8) PIECE(4) PIECE(2) PIECE(1)
+		/* clang-format on */
 #undef PIECE
 	}
 	return len ? -1 : 0;

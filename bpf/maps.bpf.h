@@ -7,13 +7,13 @@
 #include <bpf/bpf_helpers.h>
 #include <weft/abi.h>
 
-#define ARRAY(name, n, type_, flags_)                                         \
-	struct {                                                              \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                             \
-		__uint(max_entries, n);                                       \
-		__uint(map_flags, flags_);                                    \
-		__type(key, __u32);                                           \
-		__type(value, type_);                                         \
+#define ARRAY(name, n, type_, flags_)             \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		__uint(max_entries, n);           \
+		__uint(map_flags, flags_);        \
+		__type(key, __u32);               \
+		__type(value, type_);             \
 	} name SEC(".maps")
 
 ARRAY(devcfg, 1, struct weft_devcfg, BPF_F_MMAPABLE);
@@ -84,15 +84,15 @@ struct {
 } events SEC(".maps");
 
 /* ways out */
-#define DEVMAP(name, n)                                                       \
-	struct {                                                              \
-		__uint(type, BPF_MAP_TYPE_DEVMAP);                            \
-		__uint(max_entries, n);                                       \
-		__type(key, __u32);                                           \
-		__type(value, struct bpf_devmap_val);                         \
+#define DEVMAP(name, n)                               \
+	struct {                                      \
+		__uint(type, BPF_MAP_TYPE_DEVMAP);    \
+		__uint(max_entries, n);               \
+		__type(key, __u32);                   \
+		__type(value, struct bpf_devmap_val); \
 	} name SEC(".maps")
 
-DEVMAP(nic, 1); /* the NIC, once */
+DEVMAP(nic, 1);  /* the NIC, once */
 DEVMAP(twin, 2); /* the NIC twice: a token becomes two */
 /* N times the NIC, then the sink: the last entry gets the original, which cannot grow */
 DEVMAP(spawn1, 2);

@@ -54,7 +54,7 @@ static __always_inline void account_delta(struct weft_devrun *run, __s32 delta)
 }
 
 /* Tokens that may be started in this domain now: want, within the device's budget. */
-static __always_inline __u32 grant(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+static __always_inline __u32 grant(const struct weft_devcfg *cfg, struct weft_devrun *run,
 				   __u32 dom, __u32 want, bool first)
 {
 	__s32 used = READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight);
@@ -62,10 +62,25 @@ static __always_inline __u32 grant(const struct weft_devcfg *cfg, const struct w
 
 	if (room < (__s32)want)
 		want = room > 0 ? room : 0;
-	/* a QP without a token gets its first one from the reserve */
-	if (!want && first && used < (__s32)cfg->hard)
-		want = 1;
+	/* a QP without a token gets its first one from the reserve, or the next that comes back */
+	if (!want && first) {
+		if (used < (__s32)cfg->hard)
+			want = 1;
+		else
+			WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1);
+	}
 	return want;
+}
+
+/*
+ * Must this token give way? With more QPs than tokens, those that have none get
+ * theirs from the others in turn: a QP that gave its last asks again by its timer.
+ */
+static __always_inline bool give_way(struct weft_devrun *run, __u32 dom)
+{
+	__u32 *starved = &run->dom[dom & (WEFT_DOMAINS - 1)].starved;
+
+	return READ_ONCE(*starved) && __sync_lock_test_and_set(starved, 0);
 }
 
 static __always_inline __u32 window(const struct weft_devcfg *cfg, const struct weft_devrun *run,
@@ -178,7 +193,7 @@ static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wn
 
 /* What becomes of a token when others are missing. */
 enum growth {
-	GROW_NO, /* nothing is missing here: refill */
+	GROW_NO,   /* nothing is missing here: refill */
 	GROW_TWIN, /* two are made of it */
 	GROW_MOVE, /* it starts another CPU, which has none */
 };
@@ -234,7 +249,7 @@ static __always_inline void fail_local(struct weft_stats *st, const struct weft_
 enum fill_result {
 	FILL_OK,
 	FILL_SMALL, /* the frame cannot grow: use a clone */
-	FILL_BAD, /* local error; the token dies */
+	FILL_BAD,   /* local error; the token dies */
 };
 
 /* Put the claimed segment work.seg into the frame: length, payload, all headers. */
@@ -256,8 +271,8 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	len = seg->len;
 	mr = bpf_map_lookup_elem(&mrs, &idx);
 	if (!mr || !seg->lkey || READ_ONCE(mr->key) != seg->lkey || mr->pd != ctl->pd ||
-	    !(mr->rights & WEFT_ACCESS_LOCAL) || seg->loff > mr->len ||
-	    len > mr->len - seg->loff || len > WEFT_PAYLOAD_MAX) {
+	    !(mr->rights & WEFT_ACCESS_LOCAL) || seg->loff > mr->len || len > mr->len - seg->loff ||
+	    len > WEFT_PAYLOAD_MAX) {
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
@@ -302,8 +317,7 @@ static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struc
 	__u32 qpn = ctl->qpn;
 
 	switch (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(qpn))) {
-	case FILL_OK:
-		return V_TX;
+	case FILL_OK: return V_TX;
 	case FILL_SMALL:
 		if (make_template(ctx, WEFT_DB_FILL, qpn, wk->seg.psn, 1))
 			return drop(st, fill);
@@ -331,6 +345,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_pkt *p;
 	struct weft_ack a;
 	__s32 room, delta;
+	bool yield;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -352,6 +367,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 
 	prod = READ_ONCE(ring->sq_prod);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
+	yield = room <= 0 && give_way(run, dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
@@ -359,7 +375,9 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		wnd = window(cfg, run, &q->tx);
 		if (q->tx.inflight + 1 < wnd && room > 1)
 			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, &cpu);
-		if (grow == GROW_NO) {
+		if (yield) {
+			c = WEFT_CLAIM_CWND;
+		} else if (grow == GROW_NO) {
 			c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
 			if (c == WEFT_CLAIM_OK)
 				weft_ring_active(&q->tx, ring);

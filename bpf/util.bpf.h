@@ -9,34 +9,34 @@
 #include <bpf/bpf_endian.h>
 #include "maps.bpf.h"
 
-#define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+#define READ_ONCE(x)     (*(volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define unlikely(x)      __builtin_expect(!!(x), 0)
 /* keep the compiler from moving a bound away from its use */
-#define opaque(x) asm volatile("" : "+r"(x))
+#define opaque(x)        asm volatile("" : "+r"(x))
 
 /*
  * A step that the verifier checks once, on its own, whoever calls it and from
  * whatever state. Arguments are the context, scalars, and pointers to fully
  * initialised structs; look-ups are done again inside.
  */
-#define STEP __attribute__((noinline))
+#define STEP             __attribute__((noinline))
 
 /* What a step decided; weft.bpf.c turns it into an XDP action. */
 enum weft_verdict {
-	V_PASS, /* not ours: the stack gets it */
-	V_DROP, /* consumed */
-	V_TX, /* back out of the interface it came from */
+	V_PASS,     /* not ours: the stack gets it */
+	V_DROP,     /* consumed */
+	V_TX,       /* back out of the interface it came from */
 	V_REDIRECT, /* bpf_redirect_map() has been called */
-	V_FILL, /* work.seg is claimed: fill the frame with it and send that */
-	V_MOVE, /* the token starts CPU work.cpu */
+	V_FILL,     /* work.seg is claimed: fill the frame with it and send that */
+	V_MOVE,     /* the token starts CPU work.cpu */
 };
 
 #define count(st, name) ((st)->count.name++)
-#define drop(st, name)                                                        \
-	({                                                                    \
-		(st)->drop.name++;                                            \
-		V_DROP;                                                       \
+#define drop(st, name)             \
+	({                         \
+		(st)->drop.name++; \
+		V_DROP;            \
 	})
 
 static __always_inline struct weft_stats *stats_get(void)
@@ -119,7 +119,7 @@ static __always_inline void wake(struct weft_stats *st, const struct weft_qpctl 
 	__u32 cq = ctl->cq;
 	void *rb;
 
-	__sync_fetch_and_add(fence, 1);
+	weft_fetched(__sync_fetch_and_add(fence, 1));
 	if (!READ_ONCE(*arm) || !__sync_lock_test_and_set(arm, 0))
 		return;
 	rb = bpf_map_lookup_elem(&events, &cq);

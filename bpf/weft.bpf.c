@@ -6,14 +6,10 @@
 static __always_inline int action(enum weft_verdict v)
 {
 	switch (v) {
-	case V_PASS:
-		return XDP_PASS;
-	case V_TX:
-		return XDP_TX;
-	case V_REDIRECT:
-		return XDP_REDIRECT;
-	default:
-		return XDP_DROP;
+	case V_PASS: return XDP_PASS;
+	case V_TX: return XDP_TX;
+	case V_REDIRECT: return XDP_REDIRECT;
+	default: return XDP_DROP;
 	}
 }
 
@@ -43,15 +39,13 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 	if (bpf_ntohs(h->len) != p->len)
 		return drop(st, length);
 	switch (h->op) {
-	case WEFT_OP_DATA:
-		break;
+	case WEFT_OP_DATA: break;
 	case WEFT_OP_ACK:
 	case WEFT_OP_NAK:
 		if (p->len)
 			return drop(st, length);
 		break;
-	default:
-		return drop(st, opcode);
+	default: return drop(st, opcode);
 	}
 	if (!owner_alive(ctl))
 		return drop(st, owner);
@@ -93,8 +87,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	case WEFT_OP_DATA:
 		if (state != WEFT_QP_RTS) {
 			st->drop.closed++;
-			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED,
-					 bpf_ntohl(p->u.h.psn));
+			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED, bpf_ntohl(p->u.h.psn));
 		}
 		return rx_data(ctx, ctl, wk, st, slot);
 	case WEFT_OP_ACK:
@@ -200,7 +193,7 @@ int weft_fill(struct xdp_md *ctx)
 	if (!st || !wk)
 		return XDP_DROP;
 	if (!ctl || db.op != WEFT_DB_FILL) {
-		st->drop.template++;
+		st->drop.template ++;
 		return XDP_DROP;
 	}
 	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
@@ -219,4 +212,5 @@ int weft_sink(struct xdp_md *ctx)
 	return XDP_DROP;
 }
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license")
+= "GPL";

@@ -279,9 +279,9 @@ static int refused(struct weft_dev *dev, const struct weft_link *link, int err)
 	case -EEXIST:
 		return weft_err(
 			EBUSY, dev->ifname,
-			"another XDP program is attached; remove it with 'ip link set dev %s xdp off' "
+			"another XDP program is attached; remove it with 'ip link set dev %s %s off' "
 			"if it is not needed",
-			dev->ifname);
+			dev->ifname, link->xdp_mode == XDP_ATTACHED_SKB ? "xdpgeneric" : "xdp");
 	case -EOPNOTSUPP:
 		return weft_err(
 			EOPNOTSUPP, dev->ifname,
@@ -319,8 +319,34 @@ static int attach_link(struct weft_dev *dev, const struct bpf_program *prog, int
 	return err;
 }
 
-/* Before anything is loaded: say what is plain already. */
-static int check_link(struct weft_dev *dev, const struct weft_link *link)
+const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link *link)
+{
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info), size;
+	struct weft_cfg_head head;
+	int fd;
+
+	if (!weft_td_complete(dev->pin_fd))
+		return "are of a set-up that never finished";
+	if (weft_td_cfg(dev->pin_dir, &head, &size))
+		return "cannot be read";
+	if (head.abi != WEFT_ABI || size != sizeof(struct weft_devcfg))
+		return "are of another ABI";
+	if (head.flags & WEFT_DEV_DOWN)
+		return "are half removed";
+	if (head.ifindex != (uint32_t)dev->ifindex)
+		return "are of an interface of that name that is gone";
+	fd = weft_td_obj(dev->pin_dir, "weft_nic");
+	if (fd >= 0) {
+		bpf_obj_get_info_by_fd(fd, &info, &len);
+		close(fd);
+	}
+	if (!info.id || info.id != link->xdp_id)
+		return "have a program that is not attached to the interface";
+	return NULL;
+}
+
+int weft_attach_check(struct weft_dev *dev, const struct weft_link *link)
 {
 	struct bpf_prog_info info = {};
 	uint32_t len = sizeof(info);
@@ -352,9 +378,6 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 	struct weft_bpf *skel;
 	int err, db = 0, db_tx = 0;
 
-	err = check_link(dev, link);
-	if (err)
-		return err;
 	look_at_nic(dev->ifname, link, &nic);
 	err = each_cpu(count_cpu, &nic);
 	if (err)

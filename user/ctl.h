@@ -16,7 +16,7 @@ struct weft_ctl {
 	bool stop;
 	uint64_t period;           /* of the timer, 0: off */
 	uint64_t last_ns, busy_ns; /* last tick; when something was last outstanding */
-	uint64_t purge_ns; /* when to look for dead processes' leavings again */
+	uint64_t purge_ns;         /* when to look for dead processes' leavings again */
 	unsigned smooth;
 	unsigned n;
 	struct weft_qp *qp[WEFT_PROC_QPS];

@@ -27,34 +27,6 @@
 
 /* ---- joining and leaving the pin directory ---- */
 
-/* Is what is pinned what this library and this interface need? NULL: yes, else why not. */
-static const char *why_stale(const struct weft_dev *dev, const struct weft_link *link)
-{
-	struct bpf_prog_info info = {};
-	uint32_t len = sizeof(info), size;
-	struct weft_cfg_head head;
-	int fd;
-
-	if (!weft_td_complete(dev->pin_fd))
-		return "are of a set-up that never finished";
-	if (weft_td_cfg(dev->pin_dir, &head, &size))
-		return "cannot be read";
-	if (head.abi != WEFT_ABI || size != sizeof(struct weft_devcfg))
-		return "are of another ABI";
-	if (head.flags & WEFT_DEV_DOWN)
-		return "are half removed";
-	if (head.ifindex != (uint32_t)dev->ifindex)
-		return "are of an interface of that name that is gone";
-	fd = weft_td_obj(dev->pin_dir, "weft_nic");
-	if (fd >= 0) {
-		bpf_obj_get_info_by_fd(fd, &info, &len);
-		close(fd);
-	}
-	if (!info.id || info.id != link->xdp_id)
-		return "have a program that is not attached to the interface";
-	return NULL;
-}
-
 static int start_reaper(struct weft_dev *dev)
 {
 	int go = -1, err = weft_reaper_start(dev, &go);
@@ -70,8 +42,11 @@ static int start_reaper(struct weft_dev *dev)
 static int create(struct weft_dev *dev, const struct weft_open_opts *opts,
 		  const struct weft_link *link)
 {
-	int err;
+	int err = weft_attach_check(dev, link);
 
+	/* what is there may be in use by others: nothing of it is ours to remove */
+	if (err)
+		return err;
 	if (mkdir(dev->pin_dir, 0700))
 		return weft_err(errno, dev->ifname, "cannot create %s: %s", dev->pin_dir,
 				strerror(errno));
@@ -124,7 +99,7 @@ static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opt
 	err = -EAGAIN;
 	if (!weft_td_linked(fd, dev->pin_dir))
 		goto drop;
-	why = why_stale(dev, &link);
+	why = weft_attach_stale(dev, &link);
 	if (!why)
 		return 0;
 	/* Trading the lock gives it up for an instant, which the reaper may use. */
@@ -367,24 +342,32 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 {
 	struct weft_open_opts o, *opts = &o;
 	struct weft_dev *dev;
-	int ns, err;
+	int ns, err, races = 3;
 
 	err = copy_opts(ifname, options, &o);
 	if (err)
 		return err;
-	if (!out || o.port == 4791)
-		return weft_err(EINVAL, ifname ? ifname : "open",
-				"port 4791 belongs to RoCEv2; choose another");
+	if (!out || !ifname)
+		return weft_err(EINVAL, ifname ? ifname : "open", "an argument is NULL; pass it");
+	if (o.port == 4791)
+		return weft_err(EINVAL, ifname, "port 4791 belongs to RoCEv2; choose another");
 	err = new_dev(ifname, opts, &dev);
 	if (err)
 		return err;
 	err = enter(dev, &ns);
 	if (err)
 		goto err_dev;
+again:
 	err = join(dev, opts);
 	if (err)
 		goto err_ns;
 	err = settle_in(dev, opts);
+	if (err && races-- && !weft_td_linked(dev->pin_fd, dev->pin_dir)) {
+		/* 'weft down' took it away while we moved in */
+		move_out(dev);
+		leave(dev);
+		goto again;
+	}
 	if (!err) {
 		err = weft_ctl_start(dev);
 		if (err)

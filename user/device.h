@@ -25,6 +25,10 @@ int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on t
 void weft_pins_drop_slot(struct weft_dev *dev);
 
 /* attach.c: in the namespace, behind the door, pin_dir made and locked. */
+/* Is what is pinned what this library and this interface need? NULL: yes, else why not. */
+const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link *link);
+/* Before anything is made: say what is plain already. Touches nothing. */
+int weft_attach_check(struct weft_dev *dev, const struct weft_link *link);
 int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 		const struct weft_link *link);
 

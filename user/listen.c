@@ -13,7 +13,7 @@
 #define BACKLOG    128
 #define PENDING    16   /* connections that have not said all of their REQUEST */
 #define REQUEST_MS 2000 /* what one has for it */
-#define READY_MS   1000
+#define READY_MS   400  /* a genuine client needs a round trip; others wait meanwhile */
 
 struct pending {
 	int fd;         /* -1: free */
@@ -142,14 +142,22 @@ static void refuse(int fd, uint32_t why)
 	(void)!send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Take what the kernel has accepted; when there are too many, the oldest must go. */
-static void admit(struct weft_listener *l)
+/*
+ * Take what the kernel has accepted; when there are too many, the oldest must go.
+ * -errno when this process is short of something: the client still waits.
+ */
+static int admit(struct weft_listener *l)
 {
 	struct pending *p = &l->pend[0];
 	int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
 
 	if (fd < 0)
-		return;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS
+			       ? weft_err(errno, l->dev->ifname,
+					  "cannot accept a client: %s; "
+					  "close descriptors or raise the limit",
+					  strerror(errno))
+			       : 0;
 	for (int i = 0; i < PENDING; i++) {
 		if (l->pend[i].fd < 0) {
 			p = &l->pend[i];
@@ -166,6 +174,7 @@ static void admit(struct weft_listener *l)
 	p->until = weft_cm_deadline(REQUEST_MS);
 	if (watch(l, fd, p - l->pend))
 		drop_pending(p);
+	return 0;
 }
 
 /* More of a REQUEST. Its length when it is whole, 0 not yet, -EPROTO and others. */
@@ -247,10 +256,8 @@ static int accept_step(struct weft_listener *l, uint64_t tag, const struct weft_
 	uint64_t ready = weft_cm_deadline(READY_MS);
 	int err, fd;
 
-	if (tag == PENDING) {
-		admit(l);
-		return 0;
-	}
+	if (tag == PENDING)
+		return admit(l);
 	p = &l->pend[tag];
 	err = hear(p, &m);
 	if (!err)
@@ -305,7 +312,8 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 				n = n > 0 ? 0 : n;
 				break;
 			}
-		} else if (weft_now_ns() >= until) {
+		}
+		if (weft_now_ns() >= until) {
 			n = -ETIMEDOUT;
 			break;
 		}

@@ -127,9 +127,10 @@ int weft_pins_lock(struct weft_dev *dev)
 	err = weft_pins_flock(fd, LOCK_EX, TABLES_MS);
 	if (err) {
 		close(fd);
-		return weft_err(EBUSY, dev->ifname,
-				"another process has held its tables for %d s now; see 'fuser %s/%s'",
-				TABLES_MS / 1000, dev->pin_dir, WEFT_PIN_LOCK);
+		return weft_err(
+			EBUSY, dev->ifname,
+			"another process has held its tables for %d s now; see 'fuser %s/%s'",
+			TABLES_MS / 1000, dev->pin_dir, WEFT_PIN_LOCK);
 	}
 	return fd;
 }

@@ -15,7 +15,7 @@ static int print_programs(const char *path, struct bpf_object *obj)
 	int n = 0;
 
 	bpf_object__for_each_program(prog, obj) {
-		struct bpf_prog_info info = {0};
+		struct bpf_prog_info info = { 0 };
 		__u32 len = sizeof(info);
 		int fd = bpf_program__fd(prog);
 
@@ -57,7 +57,8 @@ int main(int argc, char **argv)
 		int err = load_object(argv[i]);
 
 		if (err) {
-			fprintf(stderr, "weft: %s: does not load: %s; see the verifier's log above\n",
+			fprintf(stderr,
+				"weft: %s: does not load: %s; see the verifier's log above\n",
 				argv[i], strerror(-err));
 			status = 1;
 		}

@@ -9,49 +9,50 @@
 #include <weft/core/ring.h>
 #include <weft/wire.h>
 
-#define WEFT_ABI 1
+#define WEFT_ABI         1
 
 /* Registered memory: chunks of mmapable array maps. */
 #define WEFT_CHUNK_SHIFT 21
-#define WEFT_CHUNK (1u << WEFT_CHUNK_SHIFT)
-#define WEFT_POOLS 1024 /* pools a device holds */
-#define WEFT_POOL_MAX (WEFT_MSG_MAX >> WEFT_CHUNK_SHIFT) /* chunks in a pool: 1 GiB */
+#define WEFT_CHUNK       (1u << WEFT_CHUNK_SHIFT)
+#define WEFT_POOLS       1024                               /* pools a device holds */
+#define WEFT_POOL_MAX    (WEFT_MSG_MAX >> WEFT_CHUNK_SHIFT) /* chunks in a pool: 1 GiB */
 
-#define WEFT_MRS 4096 /* MRs a device holds */
-#define WEFT_QPS 256 /* QPs a device holds */
-#define WEFT_PROCS 64 /* processes that use a device */
-#define WEFT_PROC_QPS 64 /* QPs a process holds on a device */
-#define WEFT_CQS 256 /* CQs a device holds */
-#define WEFT_SPAWN_MAX 64 /* frames a doorbell makes at most */
+#define WEFT_MRS         4096 /* MRs a device holds */
+#define WEFT_QPS         256  /* QPs a device holds */
+#define WEFT_PROCS       64   /* processes that use a device */
+#define WEFT_PROC_QPS    64   /* QPs a process holds on a device */
+#define WEFT_CQS         256  /* CQs a device holds */
+#define WEFT_SPAWN_MAX   64   /* frames a doorbell makes at most */
 
 /* ---- device ---- */
 
-#define WEFT_DEV_CSUM4 0x1 /* UDP checksum over the whole packet on IPv4 too */
+#define WEFT_DEV_CSUM4   0x1 /* UDP checksum over the whole packet on IPv4 too */
 #define WEFT_DEV_PERSIST 0x2 /* `weft up`: stays without users */
-#define WEFT_DEV_DOWN 0x4 /* being taken down */
+#define WEFT_DEV_DOWN    0x4 /* being taken down */
 
 struct weft_devcfg { /* map devcfg[0], written by the control plane */
-	__u32 abi; /* WEFT_ABI */
+	__u32 abi;   /* WEFT_ABI */
 	__u32 ifindex;
-	__u32 flags; /* WEFT_DEV_* */
+	__u32 flags;   /* WEFT_DEV_* */
 	__u32 payload; /* largest payload the interface carries, bytes */
-	__u32 mtu; /* of the interface when it was attached */
-	__u16 port; /* UDP destination port, host order */
+	__u32 mtu;     /* of the interface when it was attached */
+	__u16 port;    /* UDP destination port, host order */
 	__u16 queues; /* receive queues a CPU number is reduced by (veth); 0: every CPU for itself */
-	__u32 budget; /* tokens a domain may have out before QPs must share */
-	__u32 hard; /* tokens a domain may never exceed */
-	__u32 domains; /* domains in use, 1 to WEFT_DOMAINS */
-	__u32 db_ifindex; /* doorbell veth: the end that XDP listens on */
+	__u32 budget;        /* tokens a domain may have out before QPs must share */
+	__u32 hard;          /* tokens a domain may never exceed */
+	__u32 domains;       /* domains in use, 1 to WEFT_DOMAINS */
+	__u32 db_ifindex;    /* doorbell veth: the end that XDP listens on */
 	__u32 db_tx_ifindex; /* the end that the library sends into */
-	__u64 cpus; /* CPUs that may hold tokens (bit per CPU, modulo 64) */
+	__u64 cpus;          /* CPUs that may hold tokens (bit per CPU, modulo 64) */
 };
 
-struct weft_devrun { /* map devrun[0], written by XDP with atomics */
+struct weft_devrun {  /* map devrun[0], written by XDP with atomics */
 	__u32 active; /* QPs that have tokens out */
 	__u32 pad[15];
 	struct {
 		__s32 inflight; /* tokens out of the device in this domain */
-		__u32 pad[15];
+		__u32 starved;  /* a QP without any was refused: one must give way */
+		__u32 pad[14];
 	} dom[WEFT_DOMAINS];
 };
 
@@ -62,21 +63,21 @@ struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: 
 
 /* ---- memory ---- */
 
-#define WEFT_ACCESS_LOCAL 0x1 /* source of WRITEs */
+#define WEFT_ACCESS_LOCAL        0x1 /* source of WRITEs */
 #define WEFT_ACCESS_REMOTE_WRITE 0x2
 
 /* Key: index in the table | generation << 12. */
-#define WEFT_KEY_IDX(key) ((key) & (WEFT_MRS - 1))
-#define WEFT_KEY(idx, gen) ((idx) | (__u32)(gen) << 12)
+#define WEFT_KEY_IDX(key)        ((key) & (WEFT_MRS - 1))
+#define WEFT_KEY(idx, gen)       ((idx) | (__u32)(gen) << 12)
 
 struct weft_mr_ent { /* map mrs[index], written by the control plane */
-	__u32 key; /* 0: free */
+	__u32 key;   /* 0: free */
 	__u32 pool;
 	__u64 off; /* of the region, in the pool */
 	__u64 len; /* bytes */
 	__u32 pd;
 	__u32 rights; /* WEFT_ACCESS_* */
-	__u32 owner; /* process slot + 1 */
+	__u32 owner;  /* process slot + 1 */
 	__u32 pad;
 };
 
@@ -91,28 +92,28 @@ enum weft_qp_state {
 };
 
 #define WEFT_QPN(slot, gen) ((slot) | (__u32)(gen) << 16)
-#define WEFT_QPN_SLOT(qpn) ((qpn) & 0xffff)
+#define WEFT_QPN_SLOT(qpn)  (0xffff & (qpn))
 
-#define WEFT_QPF_V6 0x1
-#define WEFT_QPF_CSUM 0x2 /* UDP checksum on everything this QP sends */
+#define WEFT_QPF_V6         0x1
+#define WEFT_QPF_CSUM       0x2 /* UDP checksum on everything this QP sends */
 
-struct weft_qpctl { /* map qpctl[slot], written by the control plane, read by XDP */
+struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by XDP */
 	__u32 state; /* enum weft_qp_state */
-	__u32 qpn; /* own number, with generation */
-	__u32 dqpn; /* the peer's */
+	__u32 qpn;   /* own number, with generation */
+	__u32 dqpn;  /* the peer's */
 	__u32 flags; /* WEFT_QPF_* */
 	__u32 owner; /* process slot */
-	__u32 ring; /* index in the process's rings */
+	__u32 ring;  /* index in the process's rings */
 	__u32 pd;
-	__u32 cq; /* index of the CQ for events */
-	__u32 cwnd; /* configured, packets; 0: default */
-	__u32 payload; /* bytes in a full segment on this path */
-	__u64 conn; /* connection key */
+	__u32 cq;                    /* index of the CQ for events */
+	__u32 cwnd;                  /* configured, packets; 0: default */
+	__u32 payload;               /* bytes in a full segment on this path */
+	__u64 conn;                  /* connection key */
 	__u64 hkey[WEFT_CHECK_KEYS]; /* header check keys */
-	__u32 saddr[4], daddr[4]; /* network order; IPv4 in [0] */
-	__u8 tmpl[64]; /* Ethernet to UDP as sent, lengths and checksums 0 */
-	__u32 ipsum; /* IPv4: unfolded sum of the template's IP header */
-	__u32 nev; /* entropy values */
+	__u32 saddr[4], daddr[4];    /* network order; IPv4 in [0] */
+	__u8 tmpl[64];               /* Ethernet to UDP as sent, lengths and checksums 0 */
+	__u32 ipsum;                 /* IPv4: unfolded sum of the template's IP header */
+	__u32 nev;                   /* entropy values */
 	__u32 doms; /* domains that may hold tokens (bit each); 0: only where the doorbell rings */
 	__u8 cpu_of[WEFT_DOMAINS]; /* a CPU of each of them */
 	__u32 pad;
@@ -134,13 +135,13 @@ struct weft_qprx { /* map qprx[slot]: receiving side */
 /* ---- doorbells and unfilled frames ---- */
 
 #define WEFT_DB_ETHERTYPE 0x88b5 /* IEEE 802 local experimental: stays inside the host */
-#define WEFT_DB_MAGIC 0x77656674u
+#define WEFT_DB_MAGIC     0x77656674u
 
 enum weft_db_op {
 	WEFT_DB_POST = 1, /* work was posted */
-	WEFT_DB_LOOK, /* the timer asks whether an RTO has passed */
-	WEFT_DB_FILL, /* XDP to itself: devmap entry, fill this clone */
-	WEFT_DB_GROW, /* XDP to itself: another CPU may start tokens */
+	WEFT_DB_LOOK,     /* the timer asks whether an RTO has passed */
+	WEFT_DB_FILL,     /* XDP to itself: devmap entry, fill this clone */
+	WEFT_DB_GROW,     /* XDP to itself: another CPU may start tokens */
 };
 
 struct weft_db { /* behind an Ethernet header */
@@ -163,68 +164,72 @@ struct weft_event { /* ring buffer record */
 /* ---- counters ---- */
 
 /* Every packet that is not accepted raises exactly one of these. */
-#define WEFT_DROPS(X)                                                         \
-	X(truncated, "shorter than its headers say")                             \
-	X(version, "wire version is not ours")                                 \
-	X(opcode, "unknown opcode")                                            \
-	X(length, "payload length does not fit opcode, frame or message")      \
-	X(qpn, "no such QP")                                                   \
-	X(generation, "stale QP generation")                                   \
-	X(source, "source address is not the peer's")                          \
-	X(conn, "connection key is wrong")                                     \
-	X(check, "header check failed")                                        \
-	X(csum, "UDP checksum failed")                                         \
-	X(closed, "QP is closed or in error")                                  \
-	X(owner, "owner of the QP is dead")                                    \
-	X(key, "remote key is not valid")                                      \
-	X(bounds, "outside the memory region")                                 \
-	X(rights, "memory region does not allow it")                           \
-	X(pd, "memory region is in another protection domain")                 \
-	X(memory, "memory pool is gone")                                       \
-	X(window, "PSN outside the receive window")                            \
-	X(busy, "duplicate of a packet that is being placed")                  \
-	X(unsent, "acknowledges what was never sent")                          \
-	X(reply, "frame could not be turned into its reply")                   \
-	X(doorbell, "doorbell is malformed or names no QP")                    \
-	X(template, "unfilled frame: nothing left to send")                    \
+#define WEFT_DROPS(X)                                                     \
+	X(truncated, "shorter than its headers say")                      \
+	X(version, "wire version is not ours")                            \
+	X(opcode, "unknown opcode")                                       \
+	X(length, "payload length does not fit opcode, frame or message") \
+	X(qpn, "no such QP")                                              \
+	X(generation, "stale QP generation")                              \
+	X(source, "source address is not the peer's")                     \
+	X(conn, "connection key is wrong")                                \
+	X(check, "header check failed")                                   \
+	X(csum, "UDP checksum failed")                                    \
+	X(closed, "QP is closed or in error")                             \
+	X(owner, "owner of the QP is dead")                               \
+	X(key, "remote key is not valid")                                 \
+	X(bounds, "outside the memory region")                            \
+	X(rights, "memory region does not allow it")                      \
+	X(pd, "memory region is in another protection domain")            \
+	X(memory, "memory pool is gone")                                  \
+	X(window, "PSN outside the receive window")                       \
+	X(busy, "duplicate of a packet that is being placed")             \
+	X(unsent, "acknowledges what was never sent")                     \
+	X(reply, "frame could not be turned into its reply")              \
+	X(doorbell, "doorbell is malformed or names no QP")               \
+	X(template, "unfilled frame: nothing left to send")               \
 	X(fill, "frame could not be filled after its claim")
 
+/* clang-format off */
 enum weft_drop {
 #define X(name, text) WEFT_DROP_##name,
 	WEFT_DROPS(X)
 #undef X
 	WEFT_DROP_COUNT,
 };
+/* clang-format on */
 
 /* What happened otherwise. */
-#define WEFT_COUNTS(X)                                                        \
-	X(rx_data, "DATA placed")                                              \
-	X(rx_bytes, "payload bytes placed")                                    \
-	X(rx_dup, "DATA acknowledged again")                                   \
-	X(rx_ce, "DATA that arrived with CE")                                  \
-	X(rx_ack, "ACK scored")                                                \
-	X(rx_nak, "NAK received")                                              \
-	X(tx_data, "DATA sent")                                                \
-	X(tx_retx, "of those, retransmissions")                                \
-	X(tx_ack, "ACK sent")                                                  \
-	X(tx_nak, "NAK sent")                                                  \
-	X(lost, "packets convicted as lost")                                   \
-	X(timeout, "looks that found an RTO passed")                           \
-	X(absorbed, "tokens absorbed: nothing to send or window full")         \
-	X(surplus, "tokens that were not expected back")                       \
-	X(doorbell, "doorbells handled")                                       \
-	X(spawned, "frames asked for by replication")                          \
-	X(inplace, "messages sent in the doorbell's own frame")                \
-	X(moved, "tokens started on another CPU")                              \
-	X(regrown, "frames too small for the next segment, replaced")          \
+#define WEFT_COUNTS(X)                                                 \
+	X(rx_data, "DATA placed")                                      \
+	X(rx_bytes, "payload bytes placed")                            \
+	X(rx_dup, "DATA acknowledged again")                           \
+	X(rx_ce, "DATA that arrived with CE")                          \
+	X(rx_ack, "ACK scored")                                        \
+	X(rx_nak, "NAK received")                                      \
+	X(tx_data, "DATA sent")                                        \
+	X(tx_retx, "of those, retransmissions")                        \
+	X(tx_ack, "ACK sent")                                          \
+	X(tx_nak, "NAK sent")                                          \
+	X(lost, "packets convicted as lost")                           \
+	X(timeout, "looks that found an RTO passed")                   \
+	X(absorbed, "tokens absorbed: nothing to send or window full") \
+	X(surplus, "tokens that were not expected back")               \
+	X(doorbell, "doorbells handled")                               \
+	X(spawned, "frames asked for by replication")                  \
+	X(inplace, "messages sent in the doorbell's own frame")        \
+	X(moved, "tokens started on another CPU")                      \
+	X(regrown, "frames too small for the next segment, replaced")  \
 	X(event, "events sent to sleeping applications")
 
+/* clang-format off */
 enum weft_count {
 #define X(name, text) WEFT_COUNT_##name,
 	WEFT_COUNTS(X)
 #undef X
 	WEFT_COUNT_COUNT,
 };
+/* clang-format on */
 
 struct weft_stats { /* per-CPU map stats[0]; field names show in bpftool */
 	struct {

@@ -36,9 +36,9 @@ extern "C" {
 #define WEFT_OPTS(type, ...) (&(type){ .size = sizeof(type), ##__VA_ARGS__ })
 
 struct weft_dev; /* an interface that weft runs on, as this process sees it */
-struct weft_pd; /* protection domain */
-struct weft_mr; /* registered memory */
-struct weft_cq; /* completion queue */
+struct weft_pd;  /* protection domain */
+struct weft_mr;  /* registered memory */
+struct weft_cq;  /* completion queue */
 struct weft_listener;
 struct weft_qp; /* one connection */
 
@@ -62,9 +62,9 @@ const char *weft_strerror_last(void);
 struct weft_open_opts {
 	size_t size;
 	const char *netns; /* name under /run/netns, or a path; NULL: the caller's */
-	uint16_t port; /* UDP port, 1 to 65535 but not 4791; 0: 4793. First opener decides */
-	uint8_t csum; /* 1: UDP checksum on IPv4 as well (IPv6 always). First opener decides */
-	uint8_t persist; /* 1: stays attached without users, until weft_down() */
+	uint16_t port;     /* UDP port, 1 to 65535 but not 4791; 0: 4793. First opener decides */
+	uint8_t csum;      /* 1: UDP checksum on IPv4 as well (IPv6 always). First opener decides */
+	uint8_t persist;   /* 1: stays attached without users, until weft_down() */
 };
 
 /*
@@ -98,7 +98,7 @@ int weft_free(struct weft_dev *dev, void *addr);
 int weft_pd_alloc(struct weft_dev *dev, struct weft_pd **pd);
 int weft_pd_free(struct weft_pd *pd); /* -EBUSY while used */
 
-#define WEFT_LOCAL 0x1 /* may be the source of WRITEs */
+#define WEFT_LOCAL        0x1 /* may be the source of WRITEs */
 #define WEFT_REMOTE_WRITE 0x2 /* peers may WRITE it */
 
 /*
@@ -119,12 +119,12 @@ size_t weft_mr_len(const struct weft_mr *mr);
 
 enum weft_wc_status {
 	WEFT_WC_SUCCESS = 0,
-	WEFT_WC_LOC_PROT_ERR, /* local key, bounds or rights */
+	WEFT_WC_LOC_PROT_ERR,   /* local key, bounds or rights */
 	WEFT_WC_REM_ACCESS_ERR, /* the peer refused key, bounds, rights or PD */
 	WEFT_WC_REM_CLOSED_ERR, /* the peer closed, or its process died */
-	WEFT_WC_RETRY_EXC_ERR, /* no answer within the time-out: path or peer gone */
-	WEFT_WC_DEV_ERR, /* the local interface went down, moved or vanished */
-	WEFT_WC_FLUSH_ERR, /* not acknowledged when another error stopped the QP */
+	WEFT_WC_RETRY_EXC_ERR,  /* no answer within the time-out: path or peer gone */
+	WEFT_WC_DEV_ERR,        /* the local interface went down, moved or vanished */
+	WEFT_WC_FLUSH_ERR,      /* not acknowledged when another error stopped the QP */
 	WEFT_WC_GENERAL_ERR, /* also: we refused a WRITE of the peer, which ends the QP on both sides */
 };
 const char *weft_wc_str(enum weft_wc_status status);
@@ -172,12 +172,12 @@ int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
 
 struct weft_qp_opts {
 	size_t size;
-	struct weft_pd *pd; /* NULL: the process's first */
-	struct weft_cq *cq; /* NULL: one of its own, see weft_qp_cq() */
-	const void *priv; /* private data for the peer, e.g. a key and a length */
-	size_t priv_len; /* 0 to WEFT_PRIVATE_MAX */
-	uint16_t evs; /* entropy values to spray over, 1 to 64; 0: 16 */
-	uint16_t cwnd; /* packets, 1 to 512; 0: 128 */
+	struct weft_pd *pd;  /* NULL: the process's first */
+	struct weft_cq *cq;  /* NULL: one of its own, see weft_qp_cq() */
+	const void *priv;    /* private data for the peer, e.g. a key and a length */
+	size_t priv_len;     /* 0 to WEFT_PRIVATE_MAX */
+	uint16_t evs;        /* entropy values to spray over, 1 to 64; 0: 16 */
+	uint16_t cwnd;       /* packets, 1 to 512; 0: 128 */
 	uint32_t timeout_ms; /* no progress for so long is an error, 10 to 600000; 0: 1000 */
 	uint32_t connect_ms; /* patience of connect and accept; 0: 5000 */
 };
@@ -233,12 +233,12 @@ int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st);
 /* ---- WRITE ---- */
 
 struct weft_write {
-	uint64_t wr_id; /* comes back in the completion */
+	uint64_t wr_id;           /* comes back in the completion */
 	const struct weft_mr *mr; /* source; WEFT_LOCAL, same PD as the QP */
-	uint64_t off; /* from the MR's start */
-	uint32_t len; /* 0 to 1 GiB */
-	uint32_t rkey; /* the peer's weft_mr_key() */
-	uint64_t roff; /* from the start of the peer's MR */
+	uint64_t off;             /* from the MR's start */
+	uint32_t len;             /* 0 to 1 GiB */
+	uint32_t rkey;            /* the peer's weft_mr_key() */
+	uint64_t roff;            /* from the start of the peer's MR */
 };
 
 #define WEFT_DEPTH 256 /* WRITEs a QP holds that are not yet polled */

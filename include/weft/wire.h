@@ -5,20 +5,20 @@
 
 #include <linux/types.h>
 
-#define WEFT_WIRE_VER 1
-#define WEFT_UDP_PORT 4793 /* default destination port; 4791 belongs to RoCEv2 */
-#define WEFT_EV_PORT0 49152 /* UDP source port of entropy value 0 */
-#define WEFT_EV_MAX 64
+#define WEFT_WIRE_VER    1
+#define WEFT_UDP_PORT    4793  /* default destination port; 4791 belongs to RoCEv2 */
+#define WEFT_EV_PORT0    49152 /* UDP source port of entropy value 0 */
+#define WEFT_EV_MAX      64
 #define WEFT_PAYLOAD_MAX 3328 /* bytes; a veth XDP frame holds 3520 with all headers */
 #define WEFT_PAYLOAD_MIN 256
-#define WEFT_MSG_MAX (1u << 30) /* bytes in one message */
-#define WEFT_TS_SHIFT 6 /* wire time stamps count 64 ns; they wrap after 274 s */
+#define WEFT_MSG_MAX     (1u << 30) /* bytes in one message */
+#define WEFT_TS_SHIFT    6          /* wire time stamps count 64 ns; they wrap after 274 s */
 
 /* One table makes the enum, the names and the payload rule of every opcode. */
-#define WEFT_OPCODES(X)                                                       \
-	/* name, value, may carry payload, what it is */                      \
-	X(DATA, 1, 1, "segment of a WRITE, placed on arrival")                 \
-	X(ACK, 2, 0, "acknowledges one DATA, in the same frame")               \
+#define WEFT_OPCODES(X)                                          \
+	/* name, value, may carry payload, what it is */         \
+	X(DATA, 1, 1, "segment of a WRITE, placed on arrival")   \
+	X(ACK, 2, 0, "acknowledges one DATA, in the same frame") \
 	X(NAK, 3, 0, "refuses one DATA; the requester's QP goes to error")
 
 enum weft_opcode {
@@ -28,12 +28,12 @@ enum weft_opcode {
 };
 
 /* Why a responder refuses (NAK code); 0 is never sent. */
-#define WEFT_NAKS(X)                                                          \
-	X(KEY, 1, "remote key is not valid")                                   \
-	X(BOUNDS, 2, "message does not fit the remote memory region")          \
-	X(RIGHTS, 3, "remote memory region does not allow remote write")       \
-	X(PD, 4, "remote memory region is in another protection domain")       \
-	X(CLOSED, 5, "remote queue pair is closed")                            \
+#define WEFT_NAKS(X)                                                     \
+	X(KEY, 1, "remote key is not valid")                             \
+	X(BOUNDS, 2, "message does not fit the remote memory region")    \
+	X(RIGHTS, 3, "remote memory region does not allow remote write") \
+	X(PD, 4, "remote memory region is in another protection domain") \
+	X(CLOSED, 5, "remote queue pair is closed")                      \
 	X(MEMORY, 6, "remote memory is gone")
 
 enum weft_nak {
@@ -45,8 +45,8 @@ enum weft_nak {
 /* flags */
 #define WEFT_F_LAST 0x01 /* DATA: last segment of its message */
 #define WEFT_F_RETX 0x02 /* DATA: sent before (for captures and counters) */
-#define WEFT_F_CE 0x04 /* ACK: the DATA arrived with ECN CE */
-#define WEFT_F_DUP 0x08 /* ACK: the DATA had been placed before */
+#define WEFT_F_CE   0x04 /* ACK: the DATA arrived with ECN CE */
+#define WEFT_F_DUP  0x08 /* ACK: the DATA had been placed before */
 
 /*
  * The header. Every packet has the same 64 bytes, so that a DATA frame becomes
@@ -55,30 +55,30 @@ enum weft_nak {
  * header itself starts at an odd multiple of 2 in a frame.
  */
 struct weft_hdr {
-	__u8 ver; /* WEFT_WIRE_VER */
-	__u8 op; /* enum weft_opcode */
-	__u8 flags; /* WEFT_F_* */
-	__u8 ev; /* entropy value of the DATA; echoed by its ACK */
+	__u8 ver;    /* WEFT_WIRE_VER */
+	__u8 op;     /* enum weft_opcode */
+	__u8 flags;  /* WEFT_F_* */
+	__u8 ev;     /* entropy value of the DATA; echoed by its ACK */
 	__be32 dqpn; /* destination QP number: slot | generation << 16 */
 	__be64 conn; /* connection key, agreed at set-up */
-	__be32 psn; /* packet sequence number; ACK, NAK: of the DATA answered */
-	__be32 ts; /* send time, WEFT_TS_SHIFT units; echoed by ACK and NAK */
+	__be32 psn;  /* packet sequence number; ACK, NAK: of the DATA answered */
+	__be32 ts;   /* send time, WEFT_TS_SHIFT units; echoed by ACK and NAK */
 	__be32 check;
-	__be16 len; /* payload bytes that follow the header */
+	__be16 len;   /* payload bytes that follow the header */
 	__be16 rsvd0; /* 0 */
 	union {
 		struct {
 			__be32 rkey;
-			__be32 msn; /* message number on this QP, from 0 */
+			__be32 msn;  /* message number on this QP, from 0 */
 			__be64 roff; /* where the payload goes, from the MR's start */
 			__be32 moff; /* offset of the payload in the message */
 			__be32 mlen; /* bytes in the whole message */
 			__be32 rsvd[2];
 		} data;
 		struct {
-			__be32 cum; /* every PSN before it is placed */
-			__be32 msn; /* messages wholly placed, in order */
-			__be64 sack; /* placed PSNs: bit i is sack_base + i */
+			__be32 cum;       /* every PSN before it is placed */
+			__be32 msn;       /* messages wholly placed, in order */
+			__be64 sack;      /* placed PSNs: bit i is sack_base + i */
 			__be32 sack_base; /* multiple of 64 */
 			__be32 rsvd[3];
 		} ack;
@@ -93,9 +93,9 @@ struct weft_hdr {
 _Static_assert(sizeof(struct weft_hdr) == 64, "wire header is 64 bytes");
 
 /* Header bytes from the start of the frame to the payload. */
-#define WEFT_L2_LEN 14
-#define WEFT_V4_LEN 42 /* Ethernet + IPv4 + UDP */
-#define WEFT_V6_LEN 62 /* Ethernet + IPv6 + UDP */
+#define WEFT_L2_LEN  14
+#define WEFT_V4_LEN  42 /* Ethernet + IPv4 + UDP */
+#define WEFT_V6_LEN  62 /* Ethernet + IPv6 + UDP */
 #define WEFT_HDR_LEN ((int)sizeof(struct weft_hdr))
 
 #endif

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest *groups[] = {
 		cost_tests,   fx_tests_parse, fx_tests_admit, fx_tests_target, fx_tests_place,
-		fx_tests_ack, fx_tests_fill,  fx_tests_bell,  fx_tests_score,
+		fx_tests_ack, fx_tests_fill,  fx_tests_bell,  fx_tests_score,  fx_tests_grow,
 	};
 	static struct CMUnitTest all[TESTS_MAX];
 	int n = 0, err;

@@ -110,7 +110,9 @@ cut ack__echoes $r 'u->h.ev = p->u.h.ev'
 cut ack__echoes $r 'u->h.ts = p->u.h.ts'
 gone ack__ce $r 'wk->pkt.ce'
 gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\t\tWRITE_ONCE'
-gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\t\twake'
+gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\t\ttell_arrived'
+gone ack__late_end $r 'arrived' $'if (arrived)\n\t\tWRITE_ONCE'
+gone ack__late_end $r 'unlikely(arrived)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
 swap ack__csum_never_zero $f 'c ? c : 0xffff' c
 gone ack__headers_are_fresh $f '~fold((__u64)ctl->ipsum + ip->tot_len)'
@@ -137,9 +139,9 @@ gone fill__local_errors $t 'seg->loff > mr->len'
 gone fill__local_errors $t 'len > mr->len - seg->loff'
 gone fill__local_errors $t 'len > WEFT_PAYLOAD_MAX'
 gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
-gone fill__corrupt_ring $c/tx_score.h 'prod - tx->done > WEFT_SQ_DEPTH'
-gone fill__corrupt_ring $c/tx_score.h 'q->len > WEFT_MSG_MAX'
-gone fill__window_full $c/tx_score.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
+gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > WEFT_SQ_DEPTH'
+gone fill__corrupt_ring $c/tx_claim.h 'q->len > WEFT_MSG_MAX'
+gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
 gone fill__corrupt_ring $d "$error" "$error"$')\n\t\t\tpublish_err(&q->tx, ring);\n\t\telse\n'
 swap fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
 swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
@@ -158,6 +160,28 @@ gone bell__budget $t 'room < (__s32)want'
 swap bell__budget $t 'used < (__s32)cfg->hard' 1
 gone bell__corrupt_ring $d "$error" "($error) {"
 swap bell__look $d 'op == WEFT_DB_LOOK' 1
+
+# ---- how many it starts, and where ----
+gone grow__within_the_share $t 'mine + 2 > domain_share(ctl, wnd)'
+swap grow__counts_what_is_under_way $t 'weft_tx_growing(tx, dom, now)' 0
+cut grow__counts_what_is_under_way $t 'weft_tx_grow(tx, dom, 2, now)'
+cut grow__counts_what_is_under_way $d 'weft_tx_grown(&q->tx, dom)'
+gone grow__counts_what_is_under_way $c/tx_claim.h 'now - d->grow_ts > WEFT_TICKS_US(500)'
+gone score__move $t 'more >= 16'
+swap grow__moves_now_and_then $t 'mine > 1' 1
+swap grow__moves_now_and_then $t 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
+few='n > 2 && op == WEFT_DB_POST'
+swap grow__post_moves $d 'n > 2' 1 "$few"
+swap grow__post_moves $d 'op == WEFT_DB_POST' 1 $'op == WEFT_DB_POST)\n\t\tother'
+swap grow__post_moves $t '~weft_tx_busy(tx)' '~0u'
+cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (other >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
+gone grow__bell_keeps_to_the_share $d 'n > share'
+swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
+cut grow__rescue $t 'account_rescue(run, &wk->seg, c)'
+cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\t\taccount_delta'
+cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_active'
+swap grow__rescue_of_a_slot $t '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
+gone grow__rescue_of_a_slot $t 'c == WEFT_CLAIM_WINDOW'
 
 # A section of its own becomes a map of its own, so that the loader finds the number.
 src=$(<$c/psn.h)

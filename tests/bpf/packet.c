@@ -169,7 +169,7 @@ void pkt_frame(const struct pkt *p, struct frame *f)
 		struct weft_hdr h;
 		__u64 w[8];
 	} u = { .h = p->h };
-	uint8_t *b = f->b;
+	uint8_t *b = f->b; /* cppcheck-suppress ctuuninitvar */
 
 	memset(f, 0, sizeof(*f));
 	memcpy(b, p->dmac, 6);

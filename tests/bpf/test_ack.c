@@ -340,6 +340,38 @@ static void ack__wake_up(void **state)
 }
 
 /* Without its CQ an armed application is disarmed, and the packet placed all the same. */
+/* Placed, but nobody has moved the window on: the next packet's section finds the end, and tells. */
+static void ack__late_end(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t qpn, kind;
+		struct weft_rx rx;
+		struct pkt p;
+
+		weft_rx_init(&rx, FX_PSN);
+		for (uint32_t i = 0; i < 64; i++) {
+			assert_int_equal(weft_rx_claim(&rx, FX_PSN + i, i == 63), WEFT_RX_NEW);
+			weft_rx_commit(&rx, FX_PSN + i);
+		}
+		fx_rx_set(q, &rx);
+		q->ring->arm_rx = 1;
+		data(q, &p, FX_PSN + 64, 8);
+		p.h.flags = 0;
+		p.h.data.mlen = htonl(16);
+		pkt_frame(&p, &f);
+		memcpy(fx.want + FX_T_OFF, random_bytes(FX_PSN + 64), 8);
+		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
+		expect_counters("rx_data rx_bytes=8 tx_ack event");
+		assert_int_equal(q->ring->arrived, 1);
+		assert_int_equal(q->ring->arm_rx, 0);
+		assert_int_equal(fx_events(&qpn, &kind), 1);
+		assert_int_equal(qpn, q->ctl->qpn);
+		assert_int_equal(kind, WEFT_EVENT_RX);
+	}
+}
+
 static void ack__no_cq(void **state)
 {
 	struct fx_qp *q = &fx.qp[A4];
@@ -388,6 +420,7 @@ const struct CMUnitTest fx_tests_ack[] = {
 	FX_TEST(ack__window),
 	FX_TEST(ack__psn_wrap),
 	FX_TEST(ack__wake_up),
+	FX_TEST(ack__late_end),
 	FX_TEST(ack__no_cq),
 	FX_TEST(ack__other_qps_untouched),
 	FX_END,

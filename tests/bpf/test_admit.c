@@ -398,7 +398,7 @@ static void admit__csum_right(void **state)
 	{
 		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			struct pkt p, ack;
-			struct frame want;
+			struct frame want = { .len = 0 };
 
 			pkt_data(&p, q->peer, FX_PSN + i, 0, random_bytes(i), lens[i]);
 			p.csum = true;
@@ -451,7 +451,7 @@ static void admit__closed(void **state)
 	{
 		for (int i = 0; i < 2; i++) {
 			struct pkt p, nak;
-			struct frame want;
+			struct frame want = { .len = 0 };
 
 			fx_reset(NULL);
 			send_one(q);

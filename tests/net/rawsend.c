@@ -36,8 +36,9 @@ static const char usage_text[] =
 struct raw {
 	struct weft_qpctl ctl;
 	struct weft_devcfg cfg;
-	uint32_t next; /* PSN that the QP sends next */
-	uint32_t done; /* PSN before which all is delivered */
+	uint32_t next;   /* PSN that the QP sends next */
+	uint32_t done;   /* PSN before which all is delivered */
+	uint32_t expect; /* PSN that it expects from the peer */
 	uint64_t rnd;
 	bool v6;
 };
@@ -67,15 +68,18 @@ static void load_map(const char *dev, const char *map, uint32_t key, void *value
 static void load(struct raw *r, const char *dev, uint32_t qpn)
 {
 	static struct weft_qptx tx;
+	static struct weft_qprx rx;
 
 	load_map(dev, "devcfg", 0, &r->cfg);
 	load_map(dev, "qpctl", WEFT_QPN_SLOT(qpn), &r->ctl);
 	load_map(dev, "qptx", WEFT_QPN_SLOT(qpn), &tx);
+	load_map(dev, "qprx", WEFT_QPN_SLOT(qpn), &rx);
 	if (r->ctl.qpn != qpn)
 		die("no such QP", ENOENT);
 	r->v6 = r->ctl.flags & WEFT_QPF_V6;
 	r->next = tx.tx.nxt;
 	r->done = tx.tx.una;
+	r->expect = rx.rx.next;
 }
 
 static uint32_t sum(const void *p, size_t n, uint32_t s)
@@ -149,6 +153,9 @@ static void right(const struct raw *r, struct weft_hdr *h, uint32_t len)
 
 static void bend(struct raw *r, const char *kind, struct weft_hdr *h, uint32_t *len)
 {
+	/* just beyond the window, or far away */
+	uint32_t psn = r->expect + 100000 + np_below(&r->rnd, 1u << 30);
+
 	if (!strcmp(kind, "version")) {
 		h->ver ^= 0x40;
 	} else if (!strcmp(kind, "opcode")) {
@@ -168,11 +175,11 @@ static void bend(struct raw *r, const char *kind, struct weft_hdr *h, uint32_t *
 		h->flags = 0;
 		h->len = 0;
 		*len = 0;
-		h->psn = htonl(r->next + 0x40000000);
+		h->psn = htonl(psn);
 		memset(&h->data, 0, sizeof(h->data));
-		h->ack.cum = htonl(r->next + 0x40000001);
+		h->ack.cum = htonl(psn + 1);
 		h->ack.sack = ~0ull;
-		h->ack.sack_base = htonl((r->next + 0x40000000) & ~63u);
+		h->ack.sack_base = htonl(psn & ~63u);
 	}
 }
 

@@ -18,6 +18,14 @@ traffic() {
 	lab_wait_line "$LAB_TMP/c" 'round 2' "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
 }
 
+# The same, but for ever posting: whatever happens, some WRITE is out or will be at once.
+posts() {
+	serve s "$LAB_B" --region 4m --conns 1 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --stress --limit 60000 --time 120 "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
+	sleep 0.5
+}
+
 # failed WITHIN_MS WHEN STATUS: the client gets an error and ends by itself
 failed() {
 	local at ms
@@ -43,7 +51,7 @@ works() {	# a whole connection, from scratch
 
 kill_receiver() {
 	local t0
-	traffic
+	posts
 	t0=$(now)
 	kill -KILL "$SERVER"
 	t -- failed 1000 "$t0" 'remote side closed' ++ "receiver killed: the writer has an error within 1 s"
@@ -121,7 +129,7 @@ stop_sender() {
 
 link_down() {
 	local t0
-	traffic
+	posts
 	t0=$(now)
 	ip -n "$LAB_A" link set "$LAB_IF_A" down
 	t -- failed 1000 "$t0" 'local interface|no answer' ++ "link down: the writer has an error within 1 s"
@@ -142,7 +150,7 @@ link_down() {
 
 link_deleted() {
 	local t0
-	traffic
+	posts
 	t0=$(now)
 	ip -n "$LAB_A" link del "$LAB_IF_A"
 	t -- failed 1000 "$t0" 'local interface|no answer|remote side closed' ++ "interface deleted: the writer has an error within 1 s"
@@ -157,7 +165,7 @@ link_deleted() {
 
 link_moved() {
 	local t0
-	traffic
+	posts
 	lab_netns "$LAB_ID-c"
 	t0=$(now)
 	ip -n "$LAB_A" link set "$LAB_IF_A" netns "$LAB_ID-c"
@@ -174,7 +182,7 @@ link_moved() {
 
 peer_namespace() {
 	local t0
-	traffic
+	posts
 	t0=$(now)
 	# the namespace's processes keep it alive, so kill them with it
 	kill -KILL "$SERVER"
@@ -279,7 +287,7 @@ persistence() {
 	t -- works ++ "after weft up"
 	sleep 2.5
 	t ! nothing_left "$LAB_A" "$LAB_IF_A" ++ "weft stays without users"
-	traffic
+	posts
 	t0=$(now)
 	t -- "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "weft down with users"
 	t -- failed 1000 "$t0" 'local interface|no answer' ++ "gives them an error within 1 s"

@@ -121,6 +121,40 @@ void check_tx(struct conn *c)
 		count_slots(c);
 }
 
+/* I10: tokens that count as under way are. */
+void check_growing(const struct conn *c)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+
+	for (unsigned d = 0; d < WEFT_DOMAINS; d++)
+		if (tx->dom[d].growing > c->clones[d])
+			fail("I10", "qp %u: %u tokens under way in domain %u, %u clones", c->id,
+			     tx->dom[d].growing, d, c->clones[d]);
+}
+
+/* No storm: only what another CPU has held up for long is rescued. */
+void check_rescue(const struct conn *c, const struct weft_seg *s, __u32 now, __u32 dom)
+{
+	const struct psn_rec *r = &c->psn[s->psn - c->psn0];
+	__s32 age = weft_psn_diff(now, r->sent), limit = 2 * weft_reo_wnd(&c->gtx.tx.rtt);
+
+	if (age <= limit || r->dom == dom)
+		fail("storm", "qp %u: PSN %u of domain %u rescued by %u after %d of %d ticks",
+		     c->id, s->psn - c->psn0, r->dom, dom, age, limit);
+}
+
+/* I8: what is refused does not fit, however far the window is behind. */
+void check_window(const struct conn *c, __u32 psn)
+{
+	const struct weft_rx *rx = &c->grx.rx;
+	__u32 next = rx->next, n = 0;
+
+	while (n++ < WEFT_WIN && rx->word[weft_psn_word(next)].placed & weft_psn_bit(next))
+		next++;
+	if (weft_psn_diff(psn, next) < WEFT_WIN)
+		fail("I8", "qp %u: PSN %u fits the window and is refused", c->id, psn - c->psn0);
+}
+
 /* I4: messages counted as arrived are placed, with all before them. I8: bounds. */
 void check_rx(struct conn *c)
 {
@@ -135,7 +169,8 @@ void check_rx(struct conn *c)
 		fail("I4", "qp %u: message %u is placed and not counted", c->id, msgs);
 	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++) {
 		last += weft_popcount(rx->word[i].last);
-		if (rx->word[i].placed & ~rx->word[i].claimed || rx->word[i].last & ~rx->word[i].claimed)
+		if (rx->word[i].placed & ~rx->word[i].claimed ||
+		    rx->word[i].last & ~rx->word[i].claimed)
 			fail("I8", "qp %u: placed without a claim", c->id);
 	}
 	if (last != rx->nlast)
@@ -251,10 +286,10 @@ static void check_efficiency(void)
 	const struct params *p = &W.p;
 	uint64_t max = W.lost_tokens * 13 / 10 + 100;
 
-	/* packets behind by more than a round trip, and those of a CPU held up, look lost */
+	/* packets behind by more than a round trip, and the share of a CPU held up, look lost */
 	if (p->reorder_by > 2 * p->delay)
 		max += W.st.reordered;
-	max += W.st.stalls * 64;
+	max += W.st.stalls * (64 + p->cwnd / (p->cpus[0] < p->cpus[1] ? p->cpus[0] : p->cpus[1]));
 	if (p->preempt)
 		max += 100;
 	if (W.st.retransmits > max)

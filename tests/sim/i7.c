@@ -242,7 +242,7 @@ static void bell_thread(void)
 	for (;;) {
 		struct weft_ring *r = &M.cur->view;
 		enum weft_claim c = WEFT_CLAIM_EMPTY;
-		struct weft_seg seg;
+		struct weft_seg seg = { .psn = 0 };
 		__u32 prod;
 
 		M.cur->waits_bell = 1;

@@ -57,6 +57,25 @@ void params_draw(struct params *p)
 	p->outage = !below(6);
 	p->mono = !below(5);
 	p->lonely = !below(4);
+	/* CPUs that are held up while others fill the window behind them */
+	if (!below(12)) {
+		p->qps = 1;
+		p->mono = 1;
+		p->lonely = p->outage = p->reset = 0;
+		p->cwnd = between(64, WEFT_CWND_MAX);
+		p->budget = between(64, 256);
+		p->hard = p->budget + 32;
+		p->cpus[0] = between(2, 8);
+		p->cpus[1] = between(4, SIM_CPUS);
+		p->delay = spread(1000, 20000);
+		p->jitter = 1 + p->delay / 4;
+		p->reorder_by = p->delay;
+		p->loss = PERMILLE(1);
+		p->xmit_fail = 0;
+		p->pinned = 1;
+		p->stall = 300 + below(1000);
+		p->stall_by = between(2 * MS, 8 * MS);
+	}
 	/* one message without an end in sight, and a window that losses can fill */
 	if (!below(16)) {
 		p->qps = 1;

@@ -15,7 +15,7 @@ static uint32_t check_target(const struct conn *c, const struct frame *f)
 	return 0;
 }
 
-static enum step reply_nak(struct cpu *cpu, uint32_t code)
+static enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
 {
 	struct conn *c = cpu->w.c;
 	struct frame *f = cpu->cur;
@@ -27,6 +27,7 @@ static enum step reply_nak(struct cpu *cpu, uint32_t code)
 	f->h.op = WEFT_OP_NAK;
 	f->h.flags = 0;
 	f->h.nak.code = htobe32(code);
+	f->h.nak.psn = htobe32(psn);
 	frame_seal(f, c);
 	W.st.naks++;
 	c->naks++;
@@ -43,7 +44,7 @@ static enum step claim(struct cpu *cpu)
 	__u32 msn = rx->msn;
 
 	if (rx->err)
-		return reply_nak(cpu, rx->err);
+		return reply_nak(cpu, rx->err, rx->err_psn);
 	w->verdict = weft_rx_admit(rx, w->psn, w->flags & WEFT_F_LAST);
 	check_rx(c);
 	if (rx->msn != msn) {
@@ -61,6 +62,7 @@ static enum step claim(struct cpu *cpu)
 		W.lost_tokens++;
 		return STEP_END;
 	default:
+		check_window(c, w->psn);
 		W.st.out_of_window++;
 		W.lost_tokens++;
 		return STEP_END;
@@ -80,7 +82,7 @@ static enum step target(struct cpu *cpu)
 			rx->err_psn = w->psn;
 		}
 		W.st.refused++;
-		return reply_nak(cpu, rx->err);
+		return reply_nak(cpu, rx->err, rx->err_psn);
 	}
 	w->target = c->dst + be64toh(cpu->cur->h.data.roff);
 	return RX_COPY;

@@ -13,7 +13,6 @@
 #include <weft/core/check.h>
 #include <weft/core/ring.h>
 #include <weft/core/rx_track.h>
-#include <weft/core/tx_score.h>
 
 #define SIM_HOSTS   2
 #define SIM_CPUS    16
@@ -105,8 +104,10 @@ struct frame {
 struct psn_rec { /* what is known of a PSN, by psn - psn0 */
 	uint64_t loff, roff;
 	uint32_t ssn, moff;
+	uint32_t sent; /* when it was last claimed, ticks */
 	uint16_t len;
 	uint8_t known, placed, last;
+	uint8_t dom; /* and where */
 };
 
 struct msg_rec {
@@ -139,6 +140,7 @@ struct conn {
 	/* the application */
 	uint32_t posted, segs_posted, segs_quota, dst_used;
 	uint32_t last_una, last_done;
+	uint32_t clones[WEFT_DOMAINS]; /* started and not yet here; what got lost counts for ever */
 	/* the checker */
 	uint32_t cut, contig, sealed, completed, naks;
 	uint64_t steps, progress;
@@ -154,7 +156,7 @@ struct conn {
 struct work { /* locals of one frame's run through the program */
 	struct conn *c;
 	uint32_t gen;
-	__u32 now, prod, wnd, more, psn, dom;
+	__u32 now, prod, wnd, psn, dom;
 	enum weft_claim claim;
 	enum weft_rx_verdict verdict;
 	struct weft_score score;
@@ -185,7 +187,8 @@ enum event_kind { EVENT_CPU, EVENT_ARRIVE, EVENT_APP, EVENT_TIMER, EVENT_CHANGE,
 struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
-	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full;
+	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
+		moved;
 };
 
 struct world {
@@ -263,7 +266,10 @@ void app_done(struct conn *c);
 void fail(const char *inv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd); /* I10, I12 */
 void check_tx(struct conn *c);                                         /* I8, I10 */
-void check_rx(struct conn *c);                                         /* I4, I8 */
+void check_growing(const struct conn *c);                              /* I10 */
+void check_window(const struct conn *c, __u32 psn);                    /* I8 */
+void check_rescue(const struct conn *c, const struct weft_seg *s, __u32 now, __u32 dom); /* storm */
+void check_rx(struct conn *c); /* I4, I8 */
 void check_data_frame(const struct conn *c, const struct frame *f, const struct weft_seg *s,
 		      __u32 ts);           /* I13 */
 void check_arrival(const struct frame *f); /* I13 */

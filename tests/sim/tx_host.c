@@ -38,14 +38,21 @@ static void claim(struct host *h, struct work *w)
 {
 	struct conn *c = w->c;
 	struct weft_tx *tx = &c->gtx.tx;
+	int lost = tx->nlost != 0;
 
 	w->claim = weft_tx_claim(tx, c->ring.sq, w->prod, w->wnd, w->now, w->dom, &w->seg);
 	if (w->seg.freed)
 		account(h, w->seg.from, w->seg.freed, 0, 0);
 	if (w->claim == WEFT_CLAIM_OK) {
+		if (!lost && w->seg.flags & WEFT_F_RETX) {
+			W.st.rescued++;
+			check_rescue(c, &w->seg, w->now, w->dom);
+		}
 		weft_ring_active(tx, &c->ring);
 		account(h, 0, 0, w->dom, 1);
 		check_claim(c, &w->seg, w->wnd);
+		c->psn[w->seg.psn - c->psn0].sent = w->now;
+		c->psn[w->seg.psn - c->psn0].dom = w->dom;
 	}
 	W.st.full += w->claim == WEFT_CLAIM_WINDOW;
 	check_tx(c);
@@ -53,6 +60,7 @@ static void claim(struct host *h, struct work *w)
 
 static void start_clones(struct cpu *cpu, uint32_t n)
 {
+	cpu->w.c->clones[cpu->w.dom] += n;
 	while (n--) {
 		struct frame *f = frame_new();
 
@@ -63,26 +71,66 @@ static void start_clones(struct cpu *cpu, uint32_t n)
 	}
 }
 
-/* Tokens are missing: this one becomes two, or starts another CPU. */
-static void grow(struct cpu *cpu)
+/* ---- new tokens, as growth() in bpf/tx.bpf.h ---- */
+
+/* A CPU that has no tokens of this QP, or -1. */
+static int idle_cpu(const struct host *h, const struct weft_tx *tx, __u32 dom)
 {
-	struct host *h = &W.host[cpu->host];
+	__u32 idle = ((1u << h->cpus) - 1) & ~weft_tx_busy(tx) & ~(1u << dom);
 
-	if (h->cpus > 1 && !below(16)) {
-		struct frame *f = frame_new();
-
-		f->kind = FRAME_GROW;
-		f->qp = cpu->w.c->qpn;
-		f->born = below(h->cpus);
-		cpu_enqueue(cpu->host, f->born, f);
-		return;
-	}
-	start_clones(cpu, grant(h, cpu->w.dom, 2, 0) < 2 ? 1 : 2);
+	return idle ? (int)weft_ctz(idle) : -1;
 }
 
-static void take_nak(struct conn *c, const struct frame *f, __u32 psn)
+static void start_cpu(const struct cpu *cpu, int other)
+{
+	struct frame *f = frame_new();
+
+	f->kind = FRAME_GROW;
+	f->qp = cpu->w.c->qpn;
+	f->born = other;
+	W.st.moved++;
+	cpu_enqueue(cpu->host, other, f);
+}
+
+static __u32 domain_share(const struct host *h, __u32 wnd)
+{
+	return (wnd + h->cpus - 1) / h->cpus;
+}
+
+/* Locked. Tokens are missing: this one becomes two, or starts another CPU; 0: neither. */
+static int grow(struct cpu *cpu)
+{
+	struct host *h = &W.host[cpu->host];
+	struct work *w = &cpu->w;
+	struct weft_tx *tx = &w->c->gtx.tx;
+	__u32 more = weft_tx_deficit(tx, w->c->ring.sq, w->prod, w->wnd),
+	      mine = tx->dom[w->dom].out;
+	__u32 soon = weft_tx_growing(tx, w->dom, w->now);
+	int other;
+
+	if (more < 2 + soon)
+		return 0;
+	mine += soon;
+	more -= soon;
+	if (more >= 16 && mine > 1 && w->now - tx->last_move > WEFT_TICKS_US(1000)) {
+		other = idle_cpu(h, tx, w->dom);
+		if (other >= 0) {
+			tx->last_move = w->now;
+			start_cpu(cpu, other);
+			return 1;
+		}
+	}
+	if (mine + 2 > domain_share(h, w->wnd))
+		return 0;
+	weft_tx_grow(tx, w->dom, 2, w->now);
+	start_clones(cpu, 2);
+	return 1;
+}
+
+static void take_nak(struct conn *c, const struct frame *f)
 {
 	struct weft_tx *tx = &c->gtx.tx;
+	__u32 psn = be32toh(f->h.nak.psn);
 
 	if (tx->nxt - psn - 1 >= WEFT_WIN || tx->err)
 		return;
@@ -100,7 +148,7 @@ static enum step score(struct cpu *cpu)
 	struct weft_tx *tx = &c->gtx.tx;
 	struct host *h = &W.host[cpu->host];
 	const struct frame *f = cpu->cur;
-	int was = tx->inflight != 0, bad;
+	int was = tx->inflight != 0, bad, grown = 0;
 	struct weft_ack a = {
 		.psn = w->psn,
 		.ts = be32toh(f->h.ts),
@@ -112,7 +160,7 @@ static enum step score(struct cpu *cpu)
 	};
 
 	if (f->h.op == WEFT_OP_NAK) {
-		take_nak(c, f, w->psn);
+		take_nak(c, f);
 		return STEP_END;
 	}
 	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
@@ -123,20 +171,19 @@ static enum step score(struct cpu *cpu)
 	check_ack_in(c);
 	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
-	if (tx->inflight + 1 < w->wnd)
-		w->more = weft_tx_deficit(tx, c->ring.sq, w->prod, w->wnd);
-	if (w->more < 2) {
+	if (tx->inflight + 1 < w->wnd && (int32_t)W.p.budget - h->dom_inflight[w->dom] > 1)
+		grown = grow(cpu);
+	if (!grown) {
 		claim(h, w);
 		if (w->claim == WEFT_CLAIM_EMPTY)
 			weft_ring_absorb(tx, &c->ring);
 	}
 	publish(c);
 	check_tx(c);
+	check_growing(c);
 	h->active += (tx->inflight != 0) - was;
-	if (w->more >= 2) {
-		grow(cpu);
+	if (grown)
 		return STEP_END;
-	}
 	if (w->claim == WEFT_CLAIM_EMPTY)
 		return TX_RECHECK;
 	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
@@ -164,8 +211,8 @@ static enum step bell(struct cpu *cpu)
 	struct host *h = &W.host[cpu->host];
 	struct weft_cc_event none = { .now = w->now };
 	struct weft_score r = { .freed = 0 };
-	int was = tx->inflight != 0, first;
-	uint32_t n;
+	int was = tx->inflight != 0, first, other = -1;
+	uint32_t n, share, used;
 
 	if (cpu->cur->kind == FRAME_LOOK)
 		weft_tx_timeout(tx, w->now, c->conf, &r);
@@ -178,10 +225,23 @@ static enum step bell(struct cpu *cpu)
 	/* a small message goes out in the doorbell's own frame */
 	if (n && n <= 2 && cpu->cur->kind == FRAME_POST && below(2))
 		claim(h, w);
+	/* many packets to come: another CPU than the one that posts */
+	if (w->claim == WEFT_CLAIM_EMPTY && n > 2 && cpu->cur->kind == FRAME_POST)
+		other = idle_cpu(h, tx, w->dom);
+	if (other >= 0)
+		weft_ring_active(tx, &c->ring);
+	used = tx->dom[w->dom].out;
 	check_tx(c);
 	h->active += (tx->inflight != 0) - was;
 	if (w->claim == WEFT_CLAIM_OK)
 		return TX_FILL;
+	if (other >= 0) {
+		start_cpu(cpu, other);
+		return STEP_END;
+	}
+	share = domain_share(h, w->wnd);
+	share = used < share ? share - used : 0;
+	n = n < share ? n : share;
 	n = n ? grant(h, w->dom, n, first) : 0;
 	start_clones(cpu, n);
 	return STEP_END;
@@ -209,6 +269,9 @@ static enum step clone(struct cpu *cpu)
 		w->now = s->ts;
 		return TX_FILL;
 	}
+	c->clones[w->dom]--;
+	weft_tx_grown(tx, w->dom);
+	check_growing(c);
 	w->wnd = window(h, tx);
 	claim(h, w);
 	if (w->claim == WEFT_CLAIM_EMPTY)

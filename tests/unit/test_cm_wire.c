@@ -30,7 +30,7 @@ static void format__layout(void **state)
 		8,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,    0, 0, 0,
 		0,   0,    0,    0,    'h',  'e',  'l',  'l',  'o',
 	};
-	uint8_t buf[WEFT_CM_MAX];
+	uint8_t buf[WEFT_CM_MAX] = { 0 };
 
 	(void)state;
 	assert_int_equal(weft_cm_format(&sample, buf), sizeof(want));
@@ -40,7 +40,7 @@ static void format__layout(void **state)
 static void parse__round_trip_at_every_length(void **state)
 {
 	struct weft_cm_msg m = sample, got;
-	uint8_t buf[WEFT_CM_MAX];
+	uint8_t buf[WEFT_CM_MAX] = { 0 };
 	size_t len;
 
 	(void)state;
@@ -75,7 +75,7 @@ static void parse__round_trip_at_every_length(void **state)
 static int after(size_t at, uint8_t byte)
 {
 	struct weft_cm_msg got;
-	uint8_t buf[WEFT_CM_MAX];
+	uint8_t buf[WEFT_CM_MAX] = { 0 };
 	size_t len = weft_cm_format(&sample, buf);
 
 	buf[at] = byte;
@@ -108,7 +108,7 @@ static void parse__strangers(void **state)
 static void parse__zero_fields(void **state)
 {
 	struct weft_cm_msg m, got;
-	uint8_t buf[WEFT_CM_MAX];
+	uint8_t buf[WEFT_CM_MAX] = { 0 };
 
 	(void)state;
 	m = sample;
@@ -125,7 +125,7 @@ static void parse__zero_fields(void **state)
 static void parse__refusal(void **state)
 {
 	struct weft_cm_msg m = { .type = WEFT_CM_REPLY, .refusal = WEFT_CM_R_ROUTE }, got;
-	uint8_t buf[WEFT_CM_MAX];
+	uint8_t buf[WEFT_CM_MAX] = { 0 };
 
 	(void)state;
 	assert_int_equal(weft_cm_parse(buf, weft_cm_format(&m, buf), WEFT_CM_REPLY, &got),

@@ -159,6 +159,40 @@ static void admit__brings_the_window_up_to_date(void **state)
 	assert_int_equal(rx.next, 32 + WEFT_WIN);
 }
 
+/* Wherever the window begins: it is all placed, and the peer's next window fits at once. */
+static void admit__catches_up_from_any_bit(void **state)
+{
+	(void)state;
+	for (__u32 at = 0xffffffc0; at != 0x40; at++) {
+		weft_rx_init(&rx, at);
+		for (__u32 i = 0; i < WEFT_WIN; i++) {
+			assert_int_equal(weft_rx_claim(&rx, at + i, i % 100 == 99), WEFT_RX_NEW);
+			weft_rx_commit(&rx, at + i);
+		}
+		assert_int_equal(rx.next, at);
+		assert_int_equal(weft_rx_admit(&rx, at + 2 * WEFT_WIN - 1, 0), WEFT_RX_NEW);
+		assert_int_equal(rx.next, at + WEFT_WIN);
+		assert_int_equal(rx.msn, 10);
+		assert_int_equal(weft_rx_admit(&rx, at + 2 * WEFT_WIN, 0), WEFT_RX_OUT);
+	}
+}
+
+/* Within a word of the window's begin, nothing is moved: SACKs say it as well. */
+static void admit__moves_a_word_at_a_time(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0);
+	for (__u32 psn = 0; psn < 64; psn++) {
+		assert_int_equal(weft_rx_admit(&rx, psn, 0), WEFT_RX_NEW);
+		weft_rx_commit(&rx, psn);
+	}
+	assert_int_equal(rx.next, 0);
+	assert_int_equal(weft_rx_admit(&rx, 63, 0), WEFT_RX_DUP);
+	assert_int_equal(rx.next, 0);
+	assert_int_equal(weft_rx_admit(&rx, 64, 0), WEFT_RX_NEW);
+	assert_int_equal(rx.next, 64);
+}
+
 static void sack__reports_the_word_around(void **state)
 {
 	(void)state;
@@ -219,6 +253,8 @@ int main(void)
 		cmocka_unit_test(advance__claimed_is_not_placed),
 		cmocka_unit_test(commit__asks_for_advance_while_an_end_is_pending),
 		cmocka_unit_test(admit__brings_the_window_up_to_date),
+		cmocka_unit_test(admit__catches_up_from_any_bit),
+		cmocka_unit_test(admit__moves_a_word_at_a_time),
 		cmocka_unit_test(sack__reports_the_word_around),
 		cmocka_unit_test(sack__no_bit_beyond_the_window),
 		cmocka_unit_test(sack__of_an_old_duplicate),

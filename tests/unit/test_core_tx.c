@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Unit tests of core/tx_score.h: claims and the deficit. */
+/* Unit tests of core/tx_state.h and core/tx_claim.h: places, claims, the deficit. */
 #include "test_core_util.h"
 
 /* ---- claim ---- */

@@ -346,7 +346,7 @@ static void timeout__takes_late_domains_in_turn(void **state)
 	post(s, 40 * PAYLOAD);
 	for (__u32 d = 0; d < WEFT_DOMAINS; d++)
 		claim_n(s, 1, T0, d);
-	claim_n(s, 1, T0 + 20 * WEFT_RTO_MAX, 7); /* not late */
+	claim_n(s, 1, T0 + 10 * WEFT_RTO_MAX, 7); /* not late */
 	for (__u32 i = 0; i < WEFT_DOMAINS; i++) {
 		assert_int_equal(timeout(s, T0 + 10 * WEFT_RTO_MAX + i), 1);
 		seen |= 1 << s->score.dom;

@@ -11,12 +11,12 @@
  */
 struct weft_cc_event {
 	__u32 now, rtt; /* ticks */
-	__u32 lost; /* packets convicted with this event */
+	__u32 lost;     /* packets convicted with this event */
 	__u32 inflight; /* before the event */
-	__u8 acked; /* a packet was acknowledged */
-	__u8 ce; /* with an ECN mark */
-	__u8 timeout; /* the retransmission timer fired */
-	__u8 ev; /* entropy value of the packet */
+	__u8 acked;     /* a packet was acknowledged */
+	__u8 ce;        /* with an ECN mark */
+	__u8 timeout;   /* the retransmission timer fired */
+	__u8 ev;        /* entropy value of the packet */
 };
 
 enum weft_cc_algo {
@@ -24,12 +24,12 @@ enum weft_cc_algo {
 };
 
 struct weft_cc {
-	__u32 cwnd; /* packets, 1 to WEFT_CWND_MAX */
-	__u32 algo; /* enum weft_cc_algo */
+	__u32 cwnd;     /* packets, 1 to WEFT_CWND_MAX */
+	__u32 algo;     /* enum weft_cc_algo */
 	__u32 state[6]; /* the algorithm's own */
 };
 
-#define WEFT_CWND_MAX 512 /* half the PSN window: a loss can take an RTT to repair */
+#define WEFT_CWND_MAX     512 /* half the PSN window: a loss can take an RTT to repair */
 #define WEFT_CWND_DEFAULT 128
 
 /* conf: the configured window (`weft qp set`), 0 for the default. */

@@ -16,7 +16,7 @@
 
 struct weft_path {
 	__u64 skip; /* bit per EV: skip its next turn */
-	__u8 n; /* 1 to WEFT_EV_MAX */
+	__u8 n;     /* 1 to WEFT_EV_MAX */
 	__u8 next;
 	__u8 pad[6];
 };

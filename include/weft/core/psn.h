@@ -9,8 +9,18 @@
 #define weft_inline static inline __attribute__((always_inline, unused))
 #endif
 
-#define WEFT_WIN 1024 /* PSN window: packets between the oldest unplaced and the newest */
+#define WEFT_WIN       1024 /* PSN window: packets between the oldest unplaced and the newest */
 #define WEFT_WIN_WORDS (WEFT_WIN / 64)
+
+/*
+ * Keep the result of an atomic. Without a use of it compilers take the form that
+ * does not fetch, which on arm64 is no barrier at all.
+ */
+#define weft_fetched(x)                                 \
+	do {                                            \
+		__typeof__(x) fetched_ = (x);           \
+		__asm__ volatile("" : : "r"(fetched_)); \
+	} while (0)
 
 /* a - b in serial order: negative when a is older. */
 weft_inline __s32 weft_psn_diff(__u32 a, __u32 b)

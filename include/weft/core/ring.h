@@ -4,6 +4,7 @@
 #define WEFT_CORE_RING_H
 
 #include <weft/core/rx_track.h>
+#include <weft/core/tx_claim.h>
 #include <weft/core/tx_score.h>
 
 /*
@@ -16,16 +17,16 @@ struct weft_ring {
 	__u32 pad0[15];
 	/* written by XDP: sending side */
 	__u32 sq_done; /* work requests complete */
-	__u32 hint; /* 1: tokens are at work; 0: ring the doorbell after posting */
-	__u32 tx_err; /* enum weft_tx_err */
+	__u32 hint;    /* 1: tokens are at work; 0: ring the doorbell after posting */
+	__u32 tx_err;  /* enum weft_tx_err */
 	__u32 tx_err_info;
 	__u32 tx_err_ssn; /* work request that failed */
-	__u32 tx_una; /* oldest PSN not delivered (for the timer) */
-	__u32 tx_fence; /* target of the barriers */
+	__u32 tx_una;     /* oldest PSN not delivered (for the timer) */
+	__u32 tx_fence;   /* target of the barriers */
 	__u32 pad1[9];
 	/* written by XDP: receiving side */
-	__u32 arrived; /* messages of the peer wholly placed, in order */
-	__u32 rx_err; /* enum weft_nak that was sent; 0: none */
+	__u32 arrived;  /* messages of the peer wholly placed, in order */
+	__u32 rx_err;   /* enum weft_nak that was sent; 0: none */
 	__u32 rx_fence; /* target of the barriers */
 	__u32 pad2[13];
 	/* set by the application, cleared by XDP when it sends the event */
@@ -75,7 +76,7 @@ weft_inline void weft_ring_active(struct weft_tx *tx, struct weft_ring *r)
  */
 weft_inline int weft_ring_recheck(struct weft_ring *r, __u32 prod_seen)
 {
-	__sync_fetch_and_add(&r->tx_fence, 1);
+	weft_fetched(__sync_fetch_and_add(&r->tx_fence, 1));
 	return *(volatile __u32 *)&r->sq_prod != prod_seen;
 }
 

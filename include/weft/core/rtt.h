@@ -7,20 +7,21 @@
 #include <weft/wire.h>
 
 /* All times are wire ticks of 64 ns. */
-#define WEFT_TICKS_US(us) ((__u32)(((__u64)(us) * 1000) >> WEFT_TS_SHIFT))
-#define WEFT_RTO_MIN WEFT_TICKS_US(2000) /* two scheduler ticks: below it a busy softirq looks lost */
-#define WEFT_RTO_INIT WEFT_TICKS_US(10000)
-#define WEFT_RTO_MAX WEFT_TICKS_US(200000)
-#define WEFT_REO_MIN WEFT_TICKS_US(20)
+#define WEFT_TICKS_US(us) ((__u32)(((__u64)(us)*1000) >> WEFT_TS_SHIFT))
+#define WEFT_RTO_MIN \
+	WEFT_TICKS_US(2000) /* two scheduler ticks: below it a busy softirq looks lost */
+#define WEFT_RTO_INIT     WEFT_TICKS_US(10000)
+#define WEFT_RTO_MAX      WEFT_TICKS_US(200000)
+#define WEFT_REO_MIN      WEFT_TICKS_US(20)
 #define WEFT_REO_MULT_MAX 16
 
 struct weft_rtt {
-	__u32 srtt8; /* smoothed RTT, times 8; 0: no sample yet */
+	__u32 srtt8;   /* smoothed RTT, times 8; 0: no sample yet */
 	__u32 rttvar4; /* mean deviation, times 4 */
-	__u32 min; /* smallest sample; 0: none */
-	__u8 backoff; /* RTO doublings */
+	__u32 min;     /* smallest sample; 0: none */
+	__u8 backoff;  /* RTO doublings */
 	__u8 reo_mult; /* reorder window in smoothed RTTs, minus one */
-	__u16 calm; /* ACKs since the reorder window last changed */
+	__u16 calm;    /* ACKs since the reorder window last changed */
 };
 
 weft_inline void weft_rtt_sample(struct weft_rtt *r, __u32 rtt)

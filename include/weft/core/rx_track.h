@@ -15,10 +15,10 @@
  * packet and no byte counting.
  */
 struct weft_rx {
-	__u32 next; /* oldest PSN that is not placed: every older one is */
-	__u32 msn; /* messages complete, in order */
-	__u32 nlast; /* LAST bits in the window */
-	__u32 err; /* enum weft_nak after a refusal: the QP is in error */
+	__u32 next;    /* oldest PSN that is not placed: every older one is */
+	__u32 msn;     /* messages complete, in order */
+	__u32 nlast;   /* LAST bits in the window */
+	__u32 err;     /* enum weft_nak after a refusal: the QP is in error */
 	__u32 err_psn; /* PSN refused */
 	__u32 pad;
 	struct weft_rx_word { /* 64 PSNs, half a cache line */
@@ -30,10 +30,10 @@ struct weft_rx {
 };
 
 enum weft_rx_verdict {
-	WEFT_RX_NEW, /* claimed for the caller: copy, then commit */
-	WEFT_RX_DUP, /* placed before: acknowledge again, touch nothing */
+	WEFT_RX_NEW,  /* claimed for the caller: copy, then commit */
+	WEFT_RX_DUP,  /* placed before: acknowledge again, touch nothing */
 	WEFT_RX_BUSY, /* another CPU is copying it: absorb */
-	WEFT_RX_OUT, /* beyond the window: drop */
+	WEFT_RX_OUT,  /* beyond the window: drop */
 };
 
 /* What an ACK says. */
@@ -78,7 +78,7 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 			rx->word[w].last &= ~done;
 		}
 		rx->word[w].claimed &= ~done;
-		__sync_fetch_and_and(&rx->word[w].placed, ~done);
+		weft_fetched(__sync_fetch_and_and(&rx->word[w].placed, ~done));
 		next += hi - lo;
 		if (hi < 64) {
 			more = 0;
@@ -138,7 +138,7 @@ weft_inline enum weft_rx_verdict weft_rx_admit(struct weft_rx *rx, __u32 psn, in
  */
 weft_inline int weft_rx_commit(struct weft_rx *rx, __u32 psn)
 {
-	__sync_fetch_and_or(&rx->word[weft_psn_word(psn)].placed, weft_psn_bit(psn));
+	weft_fetched(__sync_fetch_and_or(&rx->word[weft_psn_word(psn)].placed, weft_psn_bit(psn)));
 	return *(volatile __u32 *)&rx->nlast != 0;
 }
 

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Segments for tokens: what is missing, tokens under way, the next claim, rescue of a blocked window. */
+#ifndef WEFT_CORE_TX_CLAIM_H
+#define WEFT_CORE_TX_CLAIM_H
+
+#include <weft/core/tx_state.h>
+
+/* A segment to send. */
+struct weft_seg {
+	__u64 loff, roff; /* of this segment, from the MRs' starts */
+	__u32 lkey, rkey;
+	__u32 psn, msn;
+	__u32 moff, mlen, len;
+	__u8 flags; /* WEFT_F_* */
+	__u8 ev;
+	__u8 from; /* domain that lost `freed` tokens to this claim */
+	__u8 freed;
+};
+
+/* Cut segment `seg` out of work request `ssn`. */
+weft_inline void weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, __u32 seg,
+				 struct weft_seg *out)
+{
+	const struct weft_wqe *q = &tx->wqe[ssn & (WEFT_SQ_DEPTH - 1)];
+	__u32 moff = seg * tx->payload;
+	__u32 left = q->len - moff;
+
+	out->psn = psn;
+	out->msn = ssn;
+	out->moff = moff;
+	out->mlen = q->len;
+	out->len = left < tx->payload ? left : tx->payload;
+	out->loff = q->loff + moff;
+	out->roff = q->roff + moff;
+	out->lkey = q->lkey;
+	out->rkey = q->rkey;
+	out->flags = left <= tx->payload ? WEFT_F_LAST : 0;
+}
+
+/*
+ * Packets that could be sent now if there were tokens: what is lost plus what
+ * is queued, within the windows; at most 64. The deficit of I10.
+ */
+weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod,
+				  __u32 wnd)
+{
+	__u32 want = tx->nlost, queued = prod - tx->cons, room;
+
+	if (tx->err || tx->inflight >= wnd)
+		return 0;
+	if (queued && queued <= WEFT_SQ_DEPTH && want < 64) {
+		__u32 len = *(volatile __u32 *)&sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len;
+		__u32 sent = tx->seg * tx->payload;
+		__u32 n = 1, used = tx->nxt - tx->una;
+
+		if (len > sent && len <= WEFT_MSG_MAX)
+			n = (len - sent + tx->payload - 1) / tx->payload;
+		n += queued - 1;
+		room = used < WEFT_WIN ? WEFT_WIN - used : 0;
+		want += n < room ? n : room;
+	}
+	room = wnd - tx->inflight;
+	want = want < room ? want : room;
+	return want < 64 ? want : 64;
+}
+
+/* Oldest lost PSN; call with nlost != 0. */
+weft_inline __u32 weft_tx_first_lost(const struct weft_tx *tx)
+{
+	__u32 base = tx->una & ~63u;
+
+	for (int i = 0; i <= WEFT_WIN_WORDS; i++) {
+		__u64 bits = tx->lost[weft_psn_word(base)];
+
+		if (i == 0)
+			bits &= ~(weft_psn_bit(tx->una) - 1);
+		if (bits)
+			return base + weft_ctz(bits);
+		base += 64;
+	}
+	return tx->una;
+}
+
+/*
+ * The PSN window is full because the tokens of another CPU do not come back: it
+ * has been busy with something else for long. Send its oldest from here instead
+ * of waiting; what of it was delivered meanwhile needs no sending. Nothing is
+ * deemed lost, so nothing is learnt about the network.
+ */
+weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 dom,
+					   struct weft_seg *out)
+{
+	__u32 from = tx->slot[weft_tx_at(tx->una)].dom, limit = 2 * weft_reo_wnd(&tx->rtt), was;
+	enum weft_claim r = WEFT_CLAIM_WINDOW;
+	struct weft_tx_dom *d;
+
+	if (from == dom)
+		from = tx->stuck;
+	if (from == dom)
+		return r;
+	d = &tx->dom[from & (WEFT_DOMAINS - 1)];
+	was = d->out;
+	for (int i = 0; i < 4 && d->out && r == WEFT_CLAIM_WINDOW; i++) {
+		__u32 at = d->head & (WEFT_WIN - 1), psn = weft_tx_psn(tx, at);
+		struct weft_tx_slot *s = &tx->slot[at];
+
+		if (weft_psn_diff(now, s->ts) <= (__s32)limit)
+			break;
+		weft_tx_unlist(tx, s, psn);
+		if (weft_tx_delivered(tx, psn))
+			continue;
+		tx->stuck = from;
+		s->rescued = 1;
+		s->ev = out->ev = weft_path_pick(&tx->path);
+		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+		out->flags |= WEFT_F_RETX;
+		tx->retransmits++;
+		weft_tx_list(tx, s, psn, now, dom);
+		r = WEFT_CLAIM_OK;
+	}
+	out->from = from;
+	out->freed = was - d->out;
+	return r;
+}
+
+/*
+ * Claim the next segment for a token in domain `dom`: the oldest lost PSN, else
+ * a new one. sq is shared with the application and untrusted: each field is
+ * read once. now: ticks.
+ */
+weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod,
+					  __u32 wnd, __u32 now, __u32 dom, struct weft_seg *out)
+{
+	struct weft_tx_slot *s;
+	struct weft_wqe *q;
+	__u32 psn;
+
+	out->freed = 0;
+	if (tx->err)
+		return WEFT_CLAIM_ERROR;
+	/* another CPU may have read a newer prod, and claimed, since this one was read */
+	if (!tx->nlost && weft_psn_diff(prod, tx->cons) <= 0)
+		return WEFT_CLAIM_EMPTY;
+	if (tx->inflight >= wnd)
+		return WEFT_CLAIM_CWND;
+
+	if (tx->nlost) {
+		psn = weft_tx_first_lost(tx);
+		s = &tx->slot[weft_tx_at(psn)];
+		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
+		tx->nlost--;
+		s->ev = out->ev = weft_path_pick(&tx->path);
+		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+		out->flags |= WEFT_F_RETX;
+		tx->retransmits++;
+		weft_tx_list(tx, s, psn, now, dom);
+		return WEFT_CLAIM_OK;
+	}
+
+	psn = tx->nxt;
+	s = &tx->slot[weft_tx_at(psn)];
+	if (psn - tx->una >= WEFT_WIN || s->state == WEFT_SLOT_OUT)
+		return weft_tx_rescue(tx, now, dom, out);
+	if (prod - tx->done > WEFT_SQ_DEPTH) {
+		tx->err = WEFT_TX_ERR_RING;
+		tx->err_ssn = tx->cons;
+		return WEFT_CLAIM_ERROR;
+	}
+	q = &tx->wqe[tx->cons & (WEFT_SQ_DEPTH - 1)];
+	if (!tx->seg) {
+		const volatile struct weft_wqe *src = &sq[tx->cons & (WEFT_SQ_DEPTH - 1)];
+
+		q->loff = src->loff;
+		q->roff = src->roff;
+		q->len = src->len;
+		q->lkey = src->lkey;
+		q->rkey = src->rkey;
+		if (q->len > WEFT_MSG_MAX) {
+			tx->err = WEFT_TX_ERR_RING;
+			tx->err_ssn = tx->cons;
+			return WEFT_CLAIM_ERROR;
+		}
+	}
+	s->ssn = tx->cons;
+	s->seg = tx->seg;
+	s->tries = 0;
+	s->rescued = 0;
+	s->ev = out->ev = weft_path_pick(&tx->path);
+	weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+	if (out->flags & WEFT_F_LAST) {
+		tx->cons++;
+		tx->seg = 0;
+	} else {
+		tx->seg++;
+	}
+	tx->nxt++;
+	weft_tx_list(tx, s, psn, now, dom);
+	return WEFT_CLAIM_OK;
+}
+
+/*
+ * Tokens that have been asked for in a domain and will claim soon: until they
+ * have, what is missing must not be asked for again. Clones that got lost on
+ * the way are forgotten after a while.
+ */
+weft_inline __u32 weft_tx_growing(struct weft_tx *tx, __u32 dom, __u32 now)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+
+	if (d->growing && now - d->grow_ts > WEFT_TICKS_US(500))
+		d->growing = 0;
+	return d->growing;
+}
+
+weft_inline void weft_tx_grow(struct weft_tx *tx, __u32 dom, __u32 n, __u32 now)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+
+	d->growing += n;
+	d->grow_ts = now;
+}
+
+/* One of them has come to claim. */
+weft_inline void weft_tx_grown(struct weft_tx *tx, __u32 dom)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+
+	if (d->growing)
+		d->growing--;
+}
+
+#endif

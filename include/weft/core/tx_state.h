@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Send state of a QP: vocabulary, structures, places in the window, lists of tokens. */
+#ifndef WEFT_CORE_TX_STATE_H
+#define WEFT_CORE_TX_STATE_H
+
+#include <weft/core/cc.h>
+#include <weft/core/path.h>
+#include <weft/core/psn.h>
+#include <weft/core/rtt.h>
+
+/*
+ * Vocabulary. A frame that carries a segment out and its ACK back is a token.
+ * Every PSN of the window is in one of these states:
+ *
+ *   OUT    a token for it is in flight (counted in `inflight`)
+ *   LOST   convicted, waits to be sent again (bit in `lost`, counted in `nlost`)
+ *   IDLE   neither: never sent, or delivered
+ *
+ * and may in addition be delivered (older than `una`, or a bit in `delivered`).
+ * A token comes back with the ACK of its own PSN; what other ACKs say about a
+ * PSN (cum, SACK) marks it delivered but leaves its token out, until the token
+ * returns or is convicted. So a token is never created twice for a packet whose
+ * ACK is merely behind another CPU's.
+ *
+ * Conviction follows RACK (RFC 8985) within an ordering domain, the queue or
+ * CPU that a token was sent from: order mostly holds inside one, and never
+ * between two, since either may be descheduled. The tokens of a domain form a
+ * list in sending order; its oldest is convicted when a packet of the domain
+ * that was sent more than a reorder window later has been acknowledged, or when
+ * the retransmission timer has passed. Thus conviction never has to search, no
+ * matter how many domains there are or what else they have sent.
+ *
+ * Everything here runs under the QP's transmit lock.
+ */
+#define WEFT_SQ_DEPTH 256 /* work requests a QP holds */
+#define WEFT_DOMAINS  16
+
+enum weft_slot_state { WEFT_SLOT_IDLE = 0, WEFT_SLOT_OUT, WEFT_SLOT_LOST };
+
+/* A work request as it stands in the send queue. */
+struct weft_wqe {
+	__u64 loff; /* source: offset from the local MR's start */
+	__u64 roff; /* target: offset from the remote MR's start */
+	__u32 len;  /* 0 to WEFT_MSG_MAX */
+	__u32 lkey, rkey;
+	__u32 flags; /* 0 */
+};
+
+/* One PSN of the window: half a cache line, and its neighbour there is half a window away. */
+struct weft_tx_slot {
+	__u32 ssn;        /* which work request */
+	__u32 seg;        /* which segment of it */
+	__u32 ts;         /* when it last went out */
+	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
+	__u8 state;       /* enum weft_slot_state */
+	__u8 dom;         /* ordering domain of its last transmission */
+	__u8 ev;
+	__u8 tries;   /* transmissions, saturating */
+	__u8 rescued; /* sent again only because its CPU did not move */
+	__u8 pad[11];
+};
+
+/* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
+struct weft_tx_dom {
+	__u32 rack_ts; /* newest send time acknowledged */
+	__u32 out;     /* tokens in flight: the length of the list */
+	__u16 head;    /* the oldest of them, while there are any */
+	__u16 tail;    /* the newest */
+	__u32 growing; /* tokens asked for that have not claimed yet */
+	__u32 grow_ts; /* since when */
+	__u32 pad[11];
+};
+
+struct weft_tx {
+	/* every packet */
+	__u32 nxt;      /* next PSN to assign */
+	__u32 una;      /* oldest PSN not known to be delivered */
+	__u32 inflight; /* PSNs in state OUT */
+	__u32 nlost;    /* PSNs in state LOST */
+	__u32 cons;     /* work request being cut into segments */
+	__u32 seg;      /* its next segment */
+	__u32 done;     /* work requests wholly delivered, in order */
+	__u32 payload;  /* bytes in a full segment */
+	__u32 err;      /* enum weft_tx_err */
+	__u32 hint;     /* mirror of the hint in the shared ring */
+	__u32 last_ack; /* when the peer last acknowledged something, ticks */
+	struct weft_rtt rtt;
+	struct weft_path path;
+	__u64 packets;
+	struct weft_cc cc;
+	__u32 told_done, told_una; /* what the shared ring says */
+	/* now and then */
+	__u32 err_info;  /* NAK code, or what the library passed */
+	__u32 err_ssn;   /* work request that failed */
+	__u32 last_move; /* when a token was last started on another CPU, ticks */
+	__u32 losses;    /* PSNs convicted and not delivered, ever */
+	__u32 surplus;   /* tokens that were not expected back, ever */
+	__u32 looked;    /* domain that the last time-out looked at */
+	__u32 stuck;     /* domain that was last rescued from */
+	__u32 pad;
+	__u64 retransmits, spurious, timeouts, ce;
+	__u64 delivered[WEFT_WIN_WORDS];
+	__u64 lost[WEFT_WIN_WORDS];
+	struct weft_tx_dom dom[WEFT_DOMAINS];
+	struct weft_tx_slot slot[WEFT_WIN]; /* by weft_tx_at() */
+	struct weft_wqe wqe[WEFT_SQ_DEPTH]; /* private copies, taken with the first segment */
+};
+
+enum weft_tx_err {
+	WEFT_TX_OK = 0,
+	WEFT_TX_ERR_NAK,   /* the peer refused; err_info: enum weft_nak */
+	WEFT_TX_ERR_LOCAL, /* local key, bounds or rights */
+	WEFT_TX_ERR_RING,  /* the send queue is corrupt */
+};
+
+enum weft_claim {
+	WEFT_CLAIM_OK,
+	WEFT_CLAIM_EMPTY,  /* nothing to send */
+	WEFT_CLAIM_CWND,   /* window full */
+	WEFT_CLAIM_WINDOW, /* PSN window full: wait for the oldest */
+	WEFT_CLAIM_ERROR,  /* the QP is in error */
+};
+
+weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u32 nev)
+{
+	__builtin_memset(tx, 0, sizeof(*tx));
+	tx->nxt = tx->una = psn0;
+	tx->payload = payload;
+	tx->cc.cwnd = WEFT_CWND_DEFAULT;
+	weft_path_init(&tx->path, nev);
+}
+
+/*
+ * A PSN's place in the window: neighbours lie on different cache lines, since
+ * different CPUs are busy with them at the same time.
+ */
+weft_inline __u32 weft_tx_at(__u32 psn)
+{
+	return (psn << 1 | (psn / (WEFT_WIN / 2) & 1)) & (WEFT_WIN - 1);
+}
+
+/* The PSN that has place `at`, of those older than nxt. */
+weft_inline __u32 weft_tx_psn(const struct weft_tx *tx, __u32 at)
+{
+	__u32 low = at >> 1 | (at & 1) * (WEFT_WIN / 2), newest = tx->nxt - 1;
+
+	return newest - ((newest - low) & (WEFT_WIN - 1));
+}
+
+weft_inline int weft_tx_delivered(const struct weft_tx *tx, __u32 psn)
+{
+	return weft_psn_diff(psn, tx->una) < 0 ||
+	       (tx->delivered[weft_psn_word(psn)] & weft_psn_bit(psn));
+}
+
+/* The segment in slot s, PSN psn, goes out now: the newest token of its domain. */
+weft_inline void weft_tx_list(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn, __u32 now,
+			      __u32 dom)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+	__u32 at = weft_tx_at(psn), tail = d->tail & (WEFT_WIN - 1);
+
+	s->ts = now;
+	s->prev = tail;
+	s->state = WEFT_SLOT_OUT;
+	s->dom = dom & (WEFT_DOMAINS - 1);
+	if (s->tries != 255)
+		s->tries++;
+	if (d->out++) {
+		tx->slot[tail].next = at;
+	} else {
+		d->head = at;
+		/* what an idle domain saw last may be half a clock away */
+		d->rack_ts = now;
+	}
+	d->tail = at;
+	tx->inflight++;
+	tx->packets++;
+}
+
+/* The token of slot s, PSN psn, is no longer out. */
+weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
+{
+	struct weft_tx_dom *d = &tx->dom[s->dom & (WEFT_DOMAINS - 1)];
+	__u32 prev = s->prev & (WEFT_WIN - 1), next = s->next & (WEFT_WIN - 1);
+	__u32 at = weft_tx_at(psn);
+
+	if (d->head == at)
+		d->head = next;
+	else
+		tx->slot[prev].next = next;
+	if (d->tail == at)
+		d->tail = prev;
+	else
+		tx->slot[next].prev = prev;
+	s->state = WEFT_SLOT_IDLE;
+	d->out--;
+	tx->inflight--;
+}
+
+/* The domains that have tokens out, a bit each. Without a branch: a verifier would go 2^16 ways. */
+weft_inline __u32 weft_tx_busy(const struct weft_tx *tx)
+{
+	__u32 busy = 0;
+
+#pragma GCC unroll 16
+	for (int d = 0; d < WEFT_DOMAINS; d++) {
+		__u32 out = *(const volatile __u32 *)&tx->dom[d].out;
+
+		out |= -out;
+		__asm__ volatile("" : "+r"(out));
+		busy |= (out >> 31) << d;
+	}
+	return busy;
+}
+
+#endif

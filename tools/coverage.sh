@@ -39,5 +39,6 @@ awk -v need=$need -v seeds="$seeds" '
 		printf "# coverage: core %.1f%% of %d lines over %d seeds (%d%% needed)\n", \
 			pct, all, seeds, need
 		print (pct >= need ? "ok" : "not ok") " 1 - core line coverage"
+		print "1..1"
 		exit pct < need
 	}' "$tmp/core.info"

@@ -159,6 +159,9 @@ struct weft_dev {
 /* log.c */
 int weft_err(int err, const char *obj, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* ^ formats "OBJ: fmt", stores it for weft_strerror_last(), logs it, returns -err */
+int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* ^ the same for what is in the day's work of a program (a full queue, a time-out): not logged */
 void weft_logf(enum weft_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -314,7 +314,9 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 			}
 		}
 		if (weft_now_ns() >= until) {
-			n = -ETIMEDOUT;
+			n = weft_err_quiet(ETIMEDOUT, l->dev->ifname,
+					   "nobody has connected within %u ms",
+					   weft_cm_patience(opts));
 			break;
 		}
 	}

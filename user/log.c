@@ -42,20 +42,34 @@ static void say(enum weft_log_level level, const char *line)
 		fn(arg, level, line);
 }
 
-int weft_err(int err, const char *obj, const char *fmt, ...)
+static void store(const char *obj, const char *fmt, va_list ap)
 {
 	char line[LINE_MAX_LEN]; /* an argument may be the last error itself */
-	va_list ap;
-	int n;
+	int n = snprintf(line, sizeof(line), "%s: ", obj);
 
-	n = snprintf(line, sizeof(line), "%s: ", obj);
-	if (n > 0 && n < (int)sizeof(line)) {
-		va_start(ap, fmt);
+	if (n > 0 && n < (int)sizeof(line))
 		vsnprintf(line + n, sizeof(line) - n, fmt, ap);
-		va_end(ap);
-	}
 	snprintf(last_error, sizeof(last_error), "%s", line);
+}
+
+int weft_err(int err, const char *obj, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	store(obj, fmt, ap);
+	va_end(ap);
 	say(WEFT_LOG_ERR, last_error);
+	return -err;
+}
+
+int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	store(obj, fmt, ap);
+	va_end(ap);
 	return -err;
 }
 

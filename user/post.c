@@ -5,6 +5,23 @@
 #define INPLACE_MAX  1024 /* bytes that travel in the doorbell's own frame */
 #define DB_FRAME_MIN 60
 
+/* Say which of the things that local_ok() wants is missing. */
+static int local_err(const struct weft_qp *qp, const struct weft_write *w)
+{
+	const struct weft_mr *mr = w->mr;
+	const char *obj = qp->dev->ifname;
+
+	if (!mr || mr->dev != qp->dev)
+		return weft_err_quiet(EINVAL, obj, "the WRITE's MR is not of this device");
+	if (mr->pd->id != qp->pd_id)
+		return weft_err_quiet(EINVAL, obj, "MR and QP are of different PDs");
+	if (!(mr->access & WEFT_LOCAL))
+		return weft_err_quiet(EINVAL, obj, "the MR may not be a source; register it with "
+						   "WEFT_LOCAL");
+	return weft_err_quiet(EINVAL, obj, "%u bytes at %llu do not fit the MR of %zu bytes",
+			      w->len, (unsigned long long)w->off, mr->len);
+}
+
 static bool local_ok(const struct weft_qp *qp, const struct weft_write *w)
 {
 	const struct weft_mr *mr = w->mr;
@@ -31,20 +48,21 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 	int done = 0, err = 0;
 
 	if (n < 1)
-		return -EINVAL;
+		return weft_err_quiet(EINVAL, qp->dev->ifname, "%d WRITEs to post; 1 or more", n);
 	if (__atomic_load_n(&qp->status, __ATOMIC_RELAXED))
-		return -ENOTCONN;
+		return weft_err_quiet(ENOTCONN, qp->dev->ifname, "the QP is in error: %s; connect "
+				      "again", weft_wc_str(qp->status));
 	/* acquire: the poll that freed an entry has read it */
 	room = WEFT_DEPTH - (prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
 	for (; done < n; done++, w++) {
 		struct weft_wqe *e = &qp->ring->sq[prod & (WEFT_SQ_DEPTH - 1)];
 
 		if (!room) {
-			err = -EAGAIN;
+			err = done ? 0 : -EAGAIN;
 			break;
 		}
 		if (!local_ok(qp, w)) {
-			err = -EINVAL;
+			err = done ? 0 : local_err(qp, w);
 			break;
 		}
 		e->loff = w->off;

@@ -33,7 +33,9 @@ extern "C" {
  * promised; a receiver that polls the last byte of a message may see it before
  * the others.
  */
+#ifndef __cplusplus /* C++ has no address of a compound literal: set .size by hand */
 #define WEFT_OPTS(type, ...) (&(type){ .size = sizeof(type), ##__VA_ARGS__ })
+#endif
 
 struct weft_dev; /* an interface that weft runs on, as this process sees it */
 struct weft_pd;  /* protection domain */

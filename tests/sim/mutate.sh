@@ -5,6 +5,7 @@
 # A mutant is a copy of the headers and of the simulator with one sed edit. Most break the core;
 # where an invariant is kept by the adapter (replies, grace periods), its model here is broken.
 set -u
+export CMOCKA_MESSAGE_OUTPUT=STDOUT # names of failed tests are read, whatever the caller reads
 cd "$(dirname "$0")/../.." || exit 1
 O=${O:-build}
 CC=${CC:-gcc}

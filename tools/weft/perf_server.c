@@ -99,6 +99,11 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 	if (rc) {
 		if (rc != -EAGAIN && rc != -EINTR)
 			cli_lib_fail(srv->dev, rc);
+		if (rc == -ENODEV) { /* gone or taken down: no client can be served any more */
+			srv->gone = true;
+			perf_stop = 1;
+			return;
+		}
 		usleep(10000); /* a lasting error must not take a whole core */
 		return;
 	}
@@ -189,6 +194,8 @@ static int run(struct server *srv, unsigned port)
 			printf("ready: %s port %u\n", srv->dev, port);
 		fflush(stdout);
 		rc = loop(srv, &before);
+		if (srv->gone)
+			rc = CLI_FAIL;
 		weft_listener_close(srv->l);
 	}
 	weft_close(srv->wd);

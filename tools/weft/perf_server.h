@@ -18,6 +18,7 @@ struct server {
 	pthread_mutex_t lock; /* sessions, their QPs, output */
 	pthread_cond_t news;  /* a session got a data QP */
 	LIST_HEAD(, session) sessions;
+	bool gone; /* the device was taken from us */
 };
 
 struct session {

@@ -11,13 +11,15 @@
 #include "cli.h"
 #include "perf.h"
 
+#define SIZE_UNSET UINT64_MAX
+
 static const char help[] =
 	"usage: weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
 	"\n"
 	"Write to the memory of a 'weft perf server', through DEV. PORT is 7471 if not given, an\n"
 	"IPv6 address with a port is written [ADDRESS]:PORT.\n"
 	"\n"
-	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m)\n"
+	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m; 64 with --lat)\n"
 	"  --time S    seconds (5)\n"
 	"  --count N   messages, instead of a time\n"
 	"  --qps N     QPs that share the work, 1 to 63 (1)\n"
@@ -156,6 +158,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		return cli_usage(CMD, "--time or --count, not both");
 	if (r->lat && (r->qps > 1 || r->depth > 1))
 		return cli_usage(CMD, "--lat works with one QP and one message at a time");
+	if (r->size == SIZE_UNSET)
+		r->size = r->lat ? 64 : 1 << 20;
 	if (r->region && r->region < r->size)
 		return cli_usage(CMD, "--region is smaller than --size");
 	r->peer = full_address(argv[optind + 1]);
@@ -382,7 +386,7 @@ static int verify(struct perf_run *r)
 
 int perf_write(int argc, char **argv)
 {
-	struct perf_run r = { .size = 1 << 20, .verified = -1 };
+	struct perf_run r = { .size = SIZE_UNSET, .verified = -1 };
 	int rc = parse(&r, argc, argv), prc;
 
 	if (rc >= 0) {

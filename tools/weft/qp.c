@@ -79,6 +79,27 @@ static void derive(struct view *v)
 	v->rto_us = (double)weft_rto(&v->tx.tx.rtt) * (1 << WEFT_TS_SHIFT) / 1e3;
 }
 
+/* Why a QP is in error, "" when it is not. */
+static const char *error_text(const struct view *v)
+{
+	static const char *const nak[] = {
+#define X(name, val, text) [val] = text,
+		WEFT_NAKS(X)
+#undef X
+	};
+	uint32_t code = v->rx.rx.err;
+
+	if (v->tx.tx.err == WEFT_TX_ERR_LOCAL)
+		return "local key, bounds or rights";
+	if (v->tx.tx.err == WEFT_TX_ERR_RING)
+		return "send queue is corrupt";
+	if (v->tx.tx.err == WEFT_TX_ERR_NAK)
+		code = v->tx.tx.err_info;
+	if (!code)
+		return "";
+	return code < sizeof(nak) / sizeof(nak[0]) && nak[code] ? nak[code] : "unknown refusal";
+}
+
 static unsigned messages_out(const struct view *v)
 {
 	return v->tx.tx.cons - v->tx.tx.done + (v->tx.tx.seg ? 1 : 0);
@@ -96,6 +117,9 @@ static void show_text(const struct view *v)
 	snprintf(cb, sizeof(cb), v6 ? "[%s]" : "%s", v->peer);
 	printf("%s qpn 0x%08x state %s owner %u pid %s %s -> %s peer-qpn 0x%08x age %.1f s\n",
 	       v->p->ifname, v->ctl.qpn, v->state, v->ctl.owner, pid, ca, cb, v->ctl.dqpn, v->age);
+	if (*error_text(v))
+		printf("    error: %s%s\n", v->rx.rx.err ? "we refused the peer: " : "",
+		       error_text(v));
 	printf("    payload %u B  csum %s  evs %u  cq %u (%u QPs)  pd 0x%08x\n", v->ctl.payload,
 	       v->ctl.flags & WEFT_QPF_CSUM ? "on" : "off", v->ctl.nev, v->ctl.cq, v->cq_qps,
 	       v->ctl.pd);
@@ -150,6 +174,7 @@ static void show_json(const struct view *v, struct json_object *out)
 	cli_add_u64(o, "arrived", v->rx.rx.msn);
 	cli_add_u64(o, "tx_err", tx->err);
 	cli_add_u64(o, "rx_err", v->rx.rx.err);
+	cli_add_str(o, "error", error_text(v));
 	cli_add_u64(o, "bytes_per_qp", bytes_per_qp());
 	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
 		cli_add_u64(m, memory[i].name, memory[i].bytes);

@@ -83,6 +83,15 @@ static __always_inline bool give_way(struct weft_devrun *run, __u32 dom)
 	return READ_ONCE(*starved) && __sync_lock_test_and_set(starved, 0);
 }
 
+/* In a full domain: does this QP hold more of it than its share? Locked. */
+static __always_inline bool crowds(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+				   const struct weft_tx *tx, __u32 dom)
+{
+	__u32 active = READ_ONCE(run->active);
+
+	return active > 1 && tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active;
+}
+
 static __always_inline __u32 window(const struct weft_devcfg *cfg, const struct weft_devrun *run,
 				    const struct weft_tx *tx)
 {
@@ -191,6 +200,8 @@ static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wn
 	return n > 1 ? (wnd + n - 1) / n : wnd;
 }
 
+#define MOVE_MIN 4 /* packets missing that make it worth to start another CPU */
+
 /* What becomes of a token when others are missing. */
 enum growth {
 	GROW_NO,   /* nothing is missing here: refill */
@@ -201,7 +212,8 @@ enum growth {
 /* Locked. */
 static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
 					  const struct weft_ring *ring, __u32 prod, __u32 wnd,
-					  __u32 dom, __u32 now, __u32 *cpu)
+					  __u32 dom, __u32 now,
+					  __s32 room, __u32 *cpu)
 {
 	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->dom[dom].out;
 	__u32 soon = weft_tx_growing(tx, dom, now);
@@ -211,7 +223,7 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 		return GROW_NO;
 	mine += soon;
 	more -= soon;
-	if (more >= 16 && mine > 1 && now - tx->last_move > WEFT_TICKS_US(1000)) {
+	if (more >= MOVE_MIN && mine > 1 && now - tx->last_move > WEFT_TICKS_US(1000)) {
 		other = idle_cpu(ctl, tx, dom);
 		if (other >= 0) {
 			tx->last_move = now;
@@ -219,7 +231,7 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 			return GROW_MOVE;
 		}
 	}
-	if (mine + 2 > domain_share(ctl, wnd))
+	if (room <= 1 || mine + 2 > domain_share(ctl, wnd))
 		return GROW_NO;
 	weft_tx_grow(tx, dom, 2, now);
 	return GROW_TWIN;
@@ -373,8 +385,10 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		if (q->tx.inflight + 1 < wnd && room > 1)
-			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, &cpu);
+		if (room <= 0 && crowds(cfg, run, &q->tx, dom))
+			yield = true;
+		if (!yield && q->tx.inflight + 1 < wnd)
+			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, room, &cpu);
 		if (yield) {
 			c = WEFT_CLAIM_CWND;
 		} else if (grow == GROW_NO) {

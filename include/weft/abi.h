@@ -39,7 +39,7 @@ struct weft_devcfg { /* map devcfg[0], written by the control plane */
 	__u16 port;    /* UDP destination port, host order */
 	__u16 queues; /* receive queues a CPU number is reduced by (veth); 0: every CPU for itself */
 	__u32 budget;        /* tokens a domain may have out before QPs must share */
-	__u32 hard;          /* tokens a domain may never exceed */
+	__u32 hard;          /* tokens a domain may have when a QP without any asks for its first */
 	__u32 domains;       /* domains in use, 1 to WEFT_DOMAINS */
 	__u32 db_ifindex;    /* doorbell veth: the end that XDP listens on */
 	__u32 db_tx_ifindex; /* the end that the library sends into */
@@ -156,7 +156,7 @@ struct weft_db { /* behind an Ethernet header */
 
 struct weft_event { /* ring buffer record */
 	__u32 qpn;
-	__u32 kind; /* WEFT_EV_* */
+	__u32 kind; /* WEFT_EVENT_* */
 };
 #define WEFT_EVENT_TX 1 /* completions, or an error */
 #define WEFT_EVENT_RX 2 /* arrivals, or an error */

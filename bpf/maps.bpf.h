@@ -47,15 +47,14 @@ struct {
 } pools SEC(".maps");
 
 /* rings shared with applications: process slot -> its rings */
+/* without types: 6.1 takes a map made without BTF, as the library's are, for another kind */
 struct proc_rings {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 	__uint(max_entries, WEFT_PROC_QPS);
-	__type(key, __u32);
-	__type(value, struct weft_ring);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct weft_ring));
 };
-/* clang leaves a type out of BTF that only inner maps name; this keeps it in */
-const struct weft_ring *weft_ring_btf __attribute__((unused));
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, WEFT_PROCS);

@@ -16,8 +16,9 @@ static int local_err(const struct weft_qp *qp, const struct weft_write *w)
 	if (mr->pd->id != qp->pd_id)
 		return weft_err_quiet(EINVAL, obj, "MR and QP are of different PDs");
 	if (!(mr->access & WEFT_LOCAL))
-		return weft_err_quiet(EINVAL, obj, "the MR may not be a source; register it with "
-						   "WEFT_LOCAL");
+		return weft_err_quiet(EINVAL, obj,
+				      "the MR may not be a source; register it with "
+				      "WEFT_LOCAL");
 	return weft_err_quiet(EINVAL, obj, "%u bytes at %llu do not fit the MR of %zu bytes",
 			      w->len, (unsigned long long)w->off, mr->len);
 }
@@ -50,8 +51,10 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 	if (n < 1)
 		return weft_err_quiet(EINVAL, qp->dev->ifname, "%d WRITEs to post; 1 or more", n);
 	if (__atomic_load_n(&qp->status, __ATOMIC_RELAXED))
-		return weft_err_quiet(ENOTCONN, qp->dev->ifname, "the QP is in error: %s; connect "
-				      "again", weft_wc_str(qp->status));
+		return weft_err_quiet(ENOTCONN, qp->dev->ifname,
+				      "the QP is in error: %s; connect "
+				      "again",
+				      weft_wc_str(qp->status));
 	/* acquire: the poll that freed an entry has read it */
 	room = WEFT_DEPTH - (prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
 	for (; done < n; done++, w++) {

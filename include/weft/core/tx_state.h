@@ -136,7 +136,11 @@ weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u
  */
 weft_inline __u32 weft_tx_at(__u32 psn)
 {
-	return (psn << 1 | (psn / (WEFT_WIN / 2) & 1)) & (WEFT_WIN - 1);
+	__u32 at = psn << 1 | (psn / (WEFT_WIN / 2) & 1);
+
+	/* mask last: 6.1's verifier knows no bounds of a 32-bit OR */
+	__asm__("" : "+r"(at));
+	return at & (WEFT_WIN - 1);
 }
 
 /* The PSN that has place `at`, of those older than nxt. */

@@ -167,7 +167,7 @@ swap grow__counts_what_is_under_way $t 'weft_tx_growing(tx, dom, now)' 0
 cut grow__counts_what_is_under_way $t 'weft_tx_grow(tx, dom, 2, now)'
 cut grow__counts_what_is_under_way $d 'weft_tx_grown(&q->tx, dom)'
 gone grow__counts_what_is_under_way $c/tx_claim.h 'now - d->grow_ts > WEFT_TICKS_US(500)'
-gone score__move $t 'more >= 16'
+gone score__move $t 'more >= MOVE_MIN'
 swap grow__moves_now_and_then $t 'mine > 1' 1
 swap grow__moves_now_and_then $t 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
 few='n > 2 && op == WEFT_DB_POST'

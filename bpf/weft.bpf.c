@@ -14,8 +14,9 @@ static __always_inline int action(enum weft_verdict v)
 }
 
 /*
- * Everything a packet must prove before it may touch a QP: version, opcode,
- * length, QP, generation, source, connection key and header check. V_TX: it did.
+ * Everything a packet must prove before it may touch a QP: version, QP,
+ * generation, source, connection key, header check, length, opcode, and that the
+ * owner lives. V_TX: it did.
  */
 static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_stats *st,
 					       const struct weft_pkt *p,

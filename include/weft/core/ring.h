@@ -8,8 +8,9 @@
 #include <weft/core/tx_score.h>
 
 /*
- * Three cache lines with one writer each, then the send queue. XDP trusts
- * nothing in here: it reads a field once and checks it.
+ * A cache line for the application, one for each side of XDP, one for each arm
+ * word (set here, cleared there), then the send queue. XDP trusts nothing in
+ * here: it reads a field once and checks it.
  */
 struct weft_ring {
 	/* written by the application */

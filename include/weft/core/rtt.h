@@ -8,8 +8,7 @@
 
 /* All times are wire ticks of 64 ns. */
 #define WEFT_TICKS_US(us) ((__u32)(((__u64)(us)*1000) >> WEFT_TS_SHIFT))
-#define WEFT_RTO_MIN \
-	WEFT_TICKS_US(2000) /* two scheduler ticks: below it a busy softirq looks lost */
+#define WEFT_RTO_MIN      WEFT_TICKS_US(2000) /* below it a busy CPU looks like a loss */
 #define WEFT_RTO_INIT     WEFT_TICKS_US(10000)
 #define WEFT_RTO_MAX      WEFT_TICKS_US(200000)
 #define WEFT_REO_MIN      WEFT_TICKS_US(20)

@@ -130,6 +130,11 @@ static int load_object(void)
 	return 0;
 }
 
+static uint8_t source_byte(size_t i)
+{
+	return (i * 2654435761u) >> 21;
+}
+
 static int map_everything(void)
 {
 	fx.cfg = map_pages(map_fd("devcfg"), sizeof(*fx.cfg));
@@ -150,6 +155,8 @@ static int map_everything(void)
 	if (!fx.cfg || !fx.run || !fx.mr || !fx.ctl || !fx.target || !fx.source || !s.ring ||
 	    !fx.want || !s.percpu)
 		return -ENOMEM;
+	for (size_t i = 0; i < FX_POOL; i++) /* once: nobody writes to it, see fx_memory() */
+		fx.source[i] = source_byte(i);
 	return put(map_fd("rings"), FX_OWNER, &s.rings);
 }
 
@@ -306,6 +313,9 @@ void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload)
 	q->ctl->payload = payload;
 }
 
+/* No bit that flips leads from one slot to another. */
+static const uint8_t slots[FX_QPS] = { 3, 5, 6, 9 };
+
 /* Every pair has a key and a secret of its own. */
 static void set_up_qp(int i)
 {
@@ -315,14 +325,14 @@ static void set_up_qp(int i)
 	struct fx_qp *q = &fx.qp[i];
 	struct weft_qpctl *c;
 
-	q->slot = 3 + i;
+	q->slot = slots[i];
 	q->ctl = c = &fx.ctl[q->slot];
 	q->ring = &s.ring[q->slot];
 	q->peer = &fx.qp[i ^ 1];
 	q->v6 = i >= A6;
 	memset(c, 0, sizeof(*c));
 	c->qpn = WEFT_QPN(q->slot, 11 + i);
-	c->dqpn = WEFT_QPN(3 + (i ^ 1), 11 + (i ^ 1));
+	c->dqpn = WEFT_QPN(slots[i ^ 1], 11 + (i ^ 1));
 	c->owner = FX_OWNER;
 	c->ring = q->slot;
 	c->pd = FX_PD;
@@ -353,11 +363,6 @@ static void set_up_mr(uint32_t key, uint32_t pool, uint64_t off, uint64_t len, u
 	};
 }
 
-static uint8_t source_byte(size_t i)
-{
-	return (i * 2654435761u) >> 21;
-}
-
 int fx_reset(void **state)
 {
 	uint32_t cq = FX_CQ;
@@ -384,8 +389,6 @@ int fx_reset(void **state)
 	set_up_mr(FX_S_KEY, FX_POOL_S, FX_S_OFF, FX_S_LEN, WEFT_ACCESS_LOCAL);
 	memset(fx.target, 0xc5, FX_POOL);
 	memset(fx.want, 0xc5, FX_POOL);
-	for (size_t i = 0; i < FX_POOL; i++)
-		fx.source[i] = source_byte(i);
 	if (put(s.pools, FX_POOL_T, &s.pool_t) || put(s.pools, FX_POOL_S, &s.pool_s) ||
 	    put(s.events, FX_CQ, &s.ringbuf))
 		return -1;

@@ -62,9 +62,9 @@ gone admit__version $w 'h->ver != WEFT_WIRE_VER'
 gone admit__not_connected $w 'READ_ONCE(ctl->state) < WEFT_QP_RTS'
 gone admit__stale_generation $w 'ctl->qpn != bpf_ntohl(h->dqpn)'
 gone admit__wrong_conn $w 'bpf_be64_to_cpu(h->conn) != ctl->conn'
-gone admit__bit_flips $w 'weft_check(p->u.w, ctl->hkey) != bpf_ntohl(h->check)'
+gone admit__flip_rest $w 'weft_check(p->u.w, ctl->hkey) != bpf_ntohl(h->check)'
 gone admit__length $w 'bpf_ntohs(h->len) != p->len'
-gone admit__length $w 'p->len' 'if (p->len)'
+gone admit__length_agreed $w 'p->len' 'if (p->len)'
 gone admit__dead_owner $w '!owner_alive(ctl)'
 gone admit__version $w 'v != V_TX' 'v != V_TX || !ctl'
 gone admit__csum_wrong $w 'udp_sum(ctx, ctl, ulen) != 0xffff'
@@ -72,8 +72,8 @@ gone admit__csum_wrong $w 'p->check' 'if (p->check)'
 gone admit__csum_missing $w 'ctl->flags & WEFT_QPF_CSUM'
 gone admit__closed $w 'state != WEFT_QP_RTS' 'if (state != WEFT_QP_RTS) {'
 closed=$'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\t'
-gone admit__closed $w 'state != WEFT_QP_RTS' "${closed}v ="
-gone admit__closed $w 'state != WEFT_QP_RTS' "${closed}return"
+gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}v ="
+gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}return"
 
 # ---- what it may write ----
 gone target__message_shape $r 'len > WEFT_PAYLOAD_MAX'

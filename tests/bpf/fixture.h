@@ -199,7 +199,7 @@ void fx_fill_n(const struct fx_qp *q, int n);
 
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
-	fx_tests_grow[];
+	fx_tests_grow[], fx_tests_share[], fx_tests_alone[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

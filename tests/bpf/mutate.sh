@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Break every guard of the datapath once, and see its test go red: mutate.sh [NUMBER]. TAP.
+# Break every guard of the datapath once, and see its test go red. TAP.
+#
+#   mutate.sh             # all
+#   mutate.sh WHICH...    # a number, an invariant (I14), or tests by pattern ('grow__*')
 #
 # A private copy of the sources gets all the mutations below, each behind a comparison with a
 # constant that the loader sets: so it is compiled once, and the verifier removes the others.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
-only=${1:-}
+only=("$@")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -15,14 +18,14 @@ trap 'exit 143' TERM
 cp -r bpf include "$work" || exit 1
 cd "$work" || exit 1
 
-names=() tests=() bad=0
+names=() tests=() bad=0 label=
 
 # swap TEST FILE TEXT BAD [CONTEXT]: TEST must notice when the expression TEXT is BAD. CONTEXT, or
 # else TEXT, stands in FILE exactly once.
 swap() {
 	local context=${5:-$3} new src
 
-	names+=("${2##*/}: $3 -> $4") tests+=("$1")
+	names+=("$label${2##*/}: $3 -> $4") tests+=("$1")
 	new=${context/"$3"/"(weft_mutation == ${#names[@]} ? ($4) : ($3))"}
 	src=$(<"$2")
 	if [[ $src != *"$context"* || $src == *"$context"*"$context"* ]]; then
@@ -35,6 +38,8 @@ swap() {
 gone() { swap "$1" "$2" "$3" 0 "${4:-$3}"; }
 # cut TEST FILE TEXT [CONTEXT]: the statement TEXT, without its semicolon, is not there.
 cut() { swap "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
+# inv NAME swap|gone|cut ...: this is what keeps the invariant NAME.
+inv() { label="$1 "; "${@:2}"; label=; }
 
 f=bpf/frame.bpf.h r=bpf/rx.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
 u=bpf/util.bpf.h c=include/weft/core
@@ -65,7 +70,7 @@ gone admit__wrong_conn $w 'bpf_be64_to_cpu(h->conn) != ctl->conn'
 gone admit__flip_rest $w 'weft_check(p->u.w, ctl->hkey) != bpf_ntohl(h->check)'
 gone admit__length $w 'bpf_ntohs(h->len) != p->len'
 gone admit__length_agreed $w 'p->len' 'if (p->len)'
-gone admit__dead_owner $w '!owner_alive(ctl)'
+inv I14 gone admit__dead_owner $w '!owner_alive(ctl)'
 gone admit__version $w 'v != V_TX' 'v != V_TX || !ctl'
 gone admit__csum_wrong $w 'udp_sum(ctx, ctl, ulen) != 0xffff'
 gone admit__csum_wrong $w 'p->check' 'if (p->check)'
@@ -149,7 +154,8 @@ swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 # ---- whom it listens to ----
 gone bell__no_qp $d 'ctl->qpn != qpn'
 gone bell__no_qp $d 'READ_ONCE(ctl->state) != WEFT_QP_RTS'
-gone fill__no_qp $d '!owner_alive(ctl)'
+inv I14 gone fill__no_qp $d '!owner_alive(ctl)'
+inv I14 swap admit__dead_owner $u 'bpf_map_lookup_elem(&xsks, &slot) != NULL' 1
 gone fill__not_a_template $d 'eth->h_proto != bpf_htons(WEFT_DB_ETHERTYPE)'
 gone fill__not_a_template $d 'd->magic != WEFT_DB_MAGIC'
 gone fill__not_a_template $w 'db.op != WEFT_DB_FILL'
@@ -168,6 +174,19 @@ cut grow__counts_what_is_under_way $t 'weft_tx_grow(tx, dom, 2, now)'
 cut grow__counts_what_is_under_way $d 'weft_tx_grown(&q->tx, dom)'
 gone grow__counts_what_is_under_way $c/tx_claim.h 'now - d->grow_ts > WEFT_TICKS_US(500)'
 gone score__move $t 'more >= MOVE_MIN'
+swap share__growth $t 'more >= MOVE_MIN' 'MOVE_MIN < more'
+swap share__growth $t 'more >= MOVE_MIN' 'more + 1 >= MOVE_MIN'
+swap share__growth $t 'more >= MOVE_MIN' 'room > 0 && MOVE_MIN <= more'
+swap share__growth $t 'more < 2 + soon' 'more < 1 + soon'
+swap share__growth $t 'more < 2 + soon' 'more <= 2 + soon'
+swap share__growth $t 'more < 2 + soon' 'more < 2'
+cut share__growth $t 'mine += soon'
+cut share__growth $t 'more -= soon'
+cut share__growth $t 'tx->last_move = now'
+gone share__growth $t 'room <= 1'
+swap share__growth $t 'room <= 1' 'room <= 2'
+swap share__growth $t 'mine + 2 > domain_share(ctl, wnd)' 'mine + 2 >= domain_share(ctl, wnd)'
+swap share__growth $t 'mine + 2 > domain_share(ctl, wnd)' 'mine + 1 > domain_share(ctl, wnd)'
 swap grow__moves_now_and_then $t 'mine > 1' 1
 swap grow__moves_now_and_then $t 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
 few='n > 2 && op == WEFT_DB_POST'
@@ -179,9 +198,31 @@ gone grow__bell_keeps_to_the_share $d 'n > share'
 swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
 cut grow__rescue $t 'account_rescue(run, &wk->seg, c)'
 cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\t\taccount_delta'
+swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) <= (__s32)limit' 0
+swap grow__rescue_nothing_else $c/tx_claim.h 'from == dom' 0 $'from == dom)\n\t\treturn r'
 cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_active'
 swap grow__rescue_of_a_slot $t '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
 gone grow__rescue_of_a_slot $t 'c == WEFT_CLAIM_WINDOW'
+
+# ---- that it goes on by itself ----
+inv I9 gone alone__from_one_packet $t 'grow == GROW_NO' 'else if (grow == GROW_NO)'
+inv I9 gone alone__from_one_packet $t 'grow == GROW_TWIN'
+
+# ---- who gives way when a domain is full ----
+cut share__first_token $t 'WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1)'
+swap share__first_token $t 'used < (__s32)cfg->hard' 'used <= (__s32)cfg->hard'
+swap share__first_token $t '!want && first' '!want'
+gone share__gives_way_once $t 'give_way(run, dom)' 'room <= 0 && give_way(run, dom)'
+swap share__gives_way_once $t 'room <= 0' 1 'yield = room <= 0'
+swap share__gives_way_once $t '__sync_lock_test_and_set(starved, 0)' 1
+gone share__crowds $t 'crowds(cfg, run, &q->tx, dom)'
+swap share__crowds $t 'room <= 0' 1 'if (room <= 0'
+swap share__crowds $t 'active > 1' 1 'return active > 1'
+out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
+swap share__crowds $t "$out" "${out/>=/>}"
+swap share__crowds $t "$out" "${out/ + active/}"
+swap share__crowds $t "$out" 'tx->inflight * active >= cfg->budget + active'
+swap share__gives_way_before_it_grows $t '!yield' 1 '!yield && q->tx.inflight'
 
 # A section of its own becomes a map of its own, so that the loader finds the number.
 src=$(<$c/psn.h)
@@ -189,8 +230,25 @@ mark='#include <linux/types.h>'
 new=$'__attribute__((section(".rodata.mutation"), used))\nconst volatile __u32 weft_mutation = 0;'
 printf '%s\n' "${src/"$mark"/"$mark"$'\n'"$new"}" >$c/psn.h
 
-echo "1..$((${#names[@]} + 1))"
+# Is mutation $1 asked for?
+chosen() {
+	local o
+
+	[ ${#only[@]} -gt 0 ] || return 0
+	for o in "${only[@]}"; do
+		# shellcheck disable=SC2053 # a pattern
+		[[ $1 == "$o" || ${names[$1 - 1]} == "$o "* || ${tests[$1 - 1]} == $o ]] && return 0
+	done
+	return 1
+}
+todo=()
+for ((i = 1; i <= ${#names[@]}; i++)); do
+	chosen "$i" && todo+=("$i")
+done
+
+echo "1..$((${#todo[@]} + 1))"
 [ "$bad" -eq 0 ] || { echo "not ok 1 - every mutation finds its place in the sources"; exit 1; }
+[ ${#todo[@]} -gt 0 ] || { echo "not ok 1 - there is a mutation like that: ${only[*]}"; exit 1; }
 if ! ${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
 	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c; then
 	echo "not ok 1 - the mutated sources compile"
@@ -208,11 +266,12 @@ else
 	sed 's/^/# /' "$work/out"
 	bad=1
 fi
-for ((i = 1; i <= ${#names[@]}; i++)); do
-	[ -z "$only" ] || [ "$only" -eq "$i" ] || continue
+n=1
+for i in "${todo[@]}"; do
+	n=$((n + 1))
 	run "$i" "${tests[i - 1]}"
 	rc=$?
-	what="$((i + 1)) - ${tests[i - 1]} sees ${names[i - 1]//#/}"
+	what="$n - ${tests[i - 1]} sees ${names[i - 1]//#/}"
 	case $rc in
 	1) echo "ok $what" ;;
 	0) echo "not ok $what" "(it stayed green)" ;;

@@ -206,10 +206,10 @@ static uint32_t no_time(void)
 }
 
 /*
- * Domain 1 has sent the oldest `n` packets of the window long ago and not moved since; all
+ * Domain `dom` has sent the oldest `n` packets of the window long ago and not moved since; all
  * others are back. `sack` of the first are known to be delivered.
  */
-static void block(struct fx_qp *q, uint32_t n, uint64_t sack)
+static void block_by(uint32_t dom, struct fx_qp *q, uint32_t n, uint64_t sack)
 {
 	const uint32_t old = (weft_now_ns() >> WEFT_TS_SHIFT) - WEFT_TICKS_US(1000000);
 	struct weft_score r;
@@ -223,7 +223,9 @@ static void block(struct fx_qp *q, uint32_t n, uint64_t sack)
 	for (uint32_t psn = 0; psn < WEFT_WIN; psn++) {
 		struct weft_ack a = { .psn = psn, .ts = old, .sack_base = psn & ~63u };
 
-		assert_int_equal(weft_tx_claim(&tx, q->ring->sq, 1, 512, old, psn < n, &seg), 0);
+		assert_int_equal(
+			weft_tx_claim(&tx, q->ring->sq, 1, 512, old, psn < n ? dom : !dom, &seg),
+			0);
 		if (psn >= n)
 			assert_int_equal(weft_tx_ack(&tx, &a, old, 0, &r), 0);
 	}
@@ -234,8 +236,13 @@ static void block(struct fx_qp *q, uint32_t n, uint64_t sack)
 	}
 	assert_int_equal(tx.inflight, n);
 	fx_tx_set(q, &tx);
-	fx.run->dom[1].inflight = n;
+	fx.run->dom[dom].inflight = n;
 	fx.run->active = 1;
+}
+
+static void block(struct fx_qp *q, uint32_t n, uint64_t sack)
+{
+	block_by(1, q, n, sack);
 }
 
 static void expect_books(const struct fx_qp *q, int own, int other)
@@ -271,6 +278,27 @@ static void grow__rescue(void **state)
 		expect_rescued(q, 2);
 		expect_books(q, 2, 0);
 		assert_int_equal(TX_AFTER(q)->nlost, 0);
+	}
+}
+
+/* Not what has not been out for long, nor what this CPU has sent itself: wait for it. */
+static void grow__rescue_nothing_else(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		for (int own = 0; own < 2; own++) {
+			block_by(!own, q, 3, 0);
+			fx_tx_get(q, &tx);
+			for (uint32_t psn = 0; !own && psn < 3; psn++)
+				tx.slot[weft_tx_at(psn)].ts = no_time();
+			fx_tx_set(q, &tx);
+			doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
+			expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
+			assert_int_equal(ack(q, WEFT_WIN - 1, 0, no_time()), XDP_DROP);
+			expect_counters("rx_ack surplus absorbed");
+			expect_books(q, own ? 3 : 0, own ? 0 : 3);
+		}
 	}
 }
 
@@ -314,6 +342,7 @@ const struct CMUnitTest fx_tests_grow[] = {
 	FX_TEST(grow__moves_now_and_then),
 	FX_TEST(grow__bell_keeps_to_the_share),
 	FX_TEST(grow__rescue),
+	FX_TEST(grow__rescue_nothing_else),
 	FX_TEST(grow__rescue_of_a_slot),
 	FX_END,
 };

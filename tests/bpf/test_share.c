@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Sharing a full domain: who gets a first token, who gives one up, and the thresholds of growth. */
+#include <stdio.h>
+
+#include "fixture.h"
+#include "internal.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define US(n)    WEFT_TICKS_US(n)
+#define LEN      (1 << 20) /* of the message: more packets than any window here */
+#define NOW()    ((uint32_t)(weft_now_ns() >> WEFT_TS_SHIFT))
+
+static struct frame f;
+static struct weft_tx tx;
+
+/* q sends a message and has `n` tokens out. Returns when the first one left. */
+static uint32_t hold(struct fx_qp *q, uint32_t n, uint32_t len)
+{
+	uint32_t ts;
+
+	fx_post(q, 0, 0, len);
+	ts = fx_fill(q);
+	fx_fill_n(q, n - 1);
+	return ts;
+}
+
+/* `n` more of them, from another CPU. */
+static void hold_elsewhere(const struct fx_qp *q, uint32_t n, uint32_t ts)
+{
+	struct weft_seg seg;
+
+	fx_tx_get(q, &tx);
+	while (n--)
+		assert_int_equal(weft_tx_claim(&tx, q->ring->sq, 1, 512, ts, 1, &seg), 0);
+	fx_tx_set(q, &tx);
+}
+
+/* The ACK of packet number n; those before it have come. */
+static int ack(const struct fx_qp *q, uint32_t n, uint32_t ts)
+{
+	struct pkt p;
+
+	pkt_ack(&p, q->peer, FX_PSN + n, FX_PSN + n + 1, 0);
+	p.h.ts = htonl(ts);
+	pkt_frame(&p, &f);
+	return fx_run(FX_NIC, &f);
+}
+
+static int ring(const struct fx_qp *q, enum weft_db_op op)
+{
+	doorbell_frame(&f, op, q->ctl->qpn, 60);
+	return fx_run(FX_DB, &f);
+}
+
+/* Nothing in the device's books has changed but these. */
+static void expect_run(int inflight, uint32_t active, uint32_t starved)
+{
+	struct weft_devrun want = fx.before.run;
+
+	want.dom[0].inflight = inflight;
+	want.dom[0].starved = starved;
+	want.active = active;
+	expect_bytes(&fx.after.run, &want, sizeof(want));
+}
+
+/* A QP without a token takes its first one from the reserve; refused, it says so. No other does. */
+static void share__first_token(void **state)
+{
+	static const struct {
+		int used;
+		uint32_t mine, starved;
+		const char *counters;
+	} cases[] = {
+		{ 96, 0, 0, "doorbell spawned" },   { 119, 0, 0, "doorbell spawned" },
+		{ 120, 0, 1, "doorbell absorbed" }, { 121, 0, 1, "doorbell absorbed" },
+		{ 95, 1, 0, "doorbell spawned" },   { 96, 1, 0, "doorbell absorbed" },
+		{ 120, 1, 0, "doorbell absorbed" },
+	};
+
+	(void)state;
+	BOTH(q)
+	{
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			for (int op = WEFT_DB_POST; op <= WEFT_DB_LOOK; op++) {
+				fx_reset(NULL);
+				fx_post(q, 0, 0, LEN);
+				fx_fill_n(q, cases[i].mine);
+				fx.run->dom[0].inflight = cases[i].used;
+				assert_int_equal(ring(q, op), strstr(cases[i].counters, "spawned")
+								      ? XDP_REDIRECT
+								      : XDP_DROP);
+				expect_counters(cases[i].counters);
+				expect_run(cases[i].used, cases[i].mine, cases[i].starved);
+			}
+		}
+		/* who has nothing to send wants none */
+		fx_reset(NULL);
+		fx.run->dom[0].inflight = 120;
+		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 60);
+		expect_inert(FX_DB, &f, XDP_DROP, "doorbell absorbed");
+	}
+}
+
+/* Somebody starves: in a full domain one token is given up although there is work, and only one. */
+static void share__gives_way_once(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts;
+
+		fx_reset(NULL);
+		ts = hold(q, 4, LEN);
+		fx.run->dom[0].starved = 1;
+		/* not while there is room */
+		fx.run->dom[0].inflight = 95;
+		assert_int_equal(ack(q, 0, ts), XDP_TX);
+		expect_counters("rx_ack tx_data");
+		expect_run(95, 1, 1);
+		fx.run->dom[0].inflight = 96;
+		assert_int_equal(ack(q, 1, ts), XDP_DROP);
+		expect_counters("rx_ack absorbed");
+		expect_frame(&f);
+		expect_run(95, 1, 0);
+		assert_int_equal(TX_AFTER(q)->inflight, 3);
+		assert_int_equal(TX_AFTER(q)->nxt, TX_BEFORE(q)->nxt);
+		/* the others carry on, posting need not ring */
+		assert_int_equal(q->ring->hint, 1);
+		fx.run->dom[0].inflight = 96;
+		assert_int_equal(ack(q, 2, ts), XDP_TX);
+		expect_counters("rx_ack tx_data");
+		expect_run(96, 1, 0);
+	}
+}
+
+/* The last one is given up as well: whoever gave it asks again by its timer, and so on in turn. */
+static void share__gives_its_last(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts;
+
+		fx_reset(NULL);
+		ts = hold(q, 1, LEN);
+		fx.run->dom[0].starved = 1;
+		fx.run->dom[0].inflight = 121;
+		fx.run->active = 121;
+		assert_int_equal(ack(q, 0, ts), XDP_DROP);
+		expect_counters("rx_ack absorbed");
+		expect_run(120, 120, 0);
+		assert_int_equal(TX_AFTER(q)->inflight, 0);
+		assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_DROP);
+		expect_counters("doorbell absorbed");
+		expect_run(120, 120, 1);
+		fx.run->dom[0].inflight = 119;
+		assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
+		expect_counters("doorbell spawned");
+	}
+}
+
+/* More than its share of a full domain, counted with the token back: it is not sent again. */
+static void share__crowds(void **state)
+{
+	static const struct {
+		uint32_t active, out, elsewhere; /* out: behind the ACK */
+		int used;
+		bool yields;
+	} cases[] = {
+		{ 2, 4, 0, 8, false }, { 2, 5, 0, 8, true }, /* 8 for 2, and one */
+		{ 3, 3, 0, 8, false }, { 3, 4, 0, 8, true }, /* rounded up */
+		{ 4, 2, 0, 8, false }, { 4, 3, 0, 8, true },
+		{ 2, 5, 0, 7, false },                        /* there is room */
+		{ 2, 5, 0, 9, true },  { 1, 9, 0, 8, false }, /* alone it may have them all */
+		{ 2, 2, 3, 8, false },                        /* other domains do not count */
+	};
+
+	(void)state;
+	BOTH(q)
+	{
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			uint32_t ts;
+
+			fx_reset(NULL);
+			fx.cfg->budget = 8;
+			fx.cfg->hard = 10;
+			fx.cfg->domains = 2;
+			ts = hold(q, cases[i].out + 1, LEN);
+			hold_elsewhere(q, cases[i].elsewhere, ts);
+			fx.run->dom[0].inflight = cases[i].used;
+			fx.run->active = cases[i].active;
+			assert_int_equal(ack(q, 0, ts), cases[i].yields ? XDP_DROP : XDP_TX);
+			expect_counters(cases[i].yields ? "rx_ack absorbed" : "rx_ack tx_data");
+			expect_run(cases[i].used - cases[i].yields, cases[i].active, 0);
+			assert_int_equal(TX_AFTER(q)->dom[0].out, cases[i].out + !cases[i].yields);
+		}
+	}
+}
+
+/* What becomes of a token when others are missing, at each threshold. */
+struct growth {
+	const char *what;
+	uint32_t doms, cwnd, out; /* out: behind the ACK */
+	uint32_t left;            /* packets still to be sent, 0: many */
+	uint32_t soon;            /* under way already */
+	int room;                 /* in the domain's budget */
+	bool moved;               /* another CPU was started just now */
+	const char *then;         /* "tx_data", "spawned=2" or "moved" */
+};
+
+/* What counts as "just now" must not pass meanwhile, on however slow a machine. */
+static void grow_once(struct fx_qp *q, const struct growth *g)
+{
+	uint32_t ts, then;
+
+	do {
+		fx_reset(NULL);
+		q->ctl->doms = g->doms;
+		q->ctl->cpu_of[1] = 0; /* the only one in the map here */
+		q->ctl->cwnd = g->cwnd;
+		ts = hold(q, g->out + 1, g->left ? (g->out + 1 + g->left) * FX_FULL : LEN);
+		fx.run->dom[0].inflight = (int)fx.cfg->budget - g->room;
+		fx_tx_get(q, &tx);
+		then = NOW();
+		tx.last_move = g->moved ? then : then - US(2000);
+		if (g->soon)
+			weft_tx_grow(&tx, 0, g->soon, then);
+		fx_tx_set(q, &tx);
+		ack(q, 0, ts);
+	} while (fx.t1 - then > US(500));
+}
+
+static void expect_growth(const struct fx_qp *q, const struct growth *g)
+{
+	const struct weft_tx *a = TX_AFTER(q);
+	bool twin = fx.diff[WEFT_DROP_COUNT + WEFT_COUNT_spawned] == 2;
+	bool moves = fx.diff[WEFT_DROP_COUNT + WEFT_COUNT_moved] == 1;
+	bool sent = fx.verdict == XDP_TX;
+	const char *then = sent ? "tx_data" : twin ? "spawned=2" : moves ? "moved" : "absorbed";
+	char counters[64];
+
+	if (strcmp(then, g->then))
+		fail_msg("%s: %s, not %s", g->what, then, g->then);
+	snprintf(counters, sizeof(counters), "rx_ack %s", g->then);
+	expect_counters(counters);
+	if (!sent)
+		expect_template(q, twin ? WEFT_DB_FILL : WEFT_DB_GROW);
+	assert_int_equal(a->dom[0].out, g->out + sent);
+	assert_int_equal(a->dom[0].growing, g->soon + 2 * twin);
+	assert_int_equal(a->last_move != TX_BEFORE(q)->last_move, moves);
+	expect_run((int)fx.cfg->budget - g->room - !sent, g->out + sent > 0, 0);
+}
+
+static void share__growth(void **state)
+{
+	static const struct growth cases[] = {
+		{ "one is missing", 1, 4, 3, 0, 0, 50, false, "tx_data" },
+		{ "two are missing", 1, 4, 2, 0, 0, 50, false, "spawned=2" },
+		{ "two under way, three missing", 1, 3, 0, 0, 2, 50, false, "tx_data" },
+		{ "two under way, four missing", 1, 4, 0, 0, 2, 50, false, "spawned=2" },
+		{ "one is left to send", 1, 50, 2, 1, 0, 50, false, "tx_data" },
+		{ "two are left to send", 1, 50, 2, 2, 0, 50, false, "spawned=2" },
+		{ "three, and two under way", 1, 50, 2, 3, 2, 50, false, "tx_data" },
+		{ "four, and two under way", 1, 50, 2, 4, 2, 50, false, "spawned=2" },
+		{ "room for one", 1, 8, 2, 0, 0, 1, false, "tx_data" },
+		{ "room for two", 1, 8, 2, 0, 0, 2, false, "spawned=2" },
+		{ "two fit its share", 3, 8, 2, 0, 0, 50, true, "spawned=2" },
+		{ "only one fits its share", 3, 8, 3, 0, 0, 50, true, "tx_data" },
+		{ "those under way count to its share", 3, 8, 1, 0, 2, 50, true, "tx_data" },
+		{ "three for another CPU", 3, 5, 2, 0, 0, 50, false, "tx_data" },
+		{ "four for another CPU", 3, 6, 2, 0, 0, 50, false, "moved" },
+		{ "five, two of them under way", 3, 7, 2, 0, 2, 50, false, "tx_data" },
+		{ "six, two of them under way", 3, 8, 2, 0, 2, 50, false, "moved" },
+		{ "none here but two under way", 3, 6, 0, 0, 2, 50, false, "moved" },
+		{ "one here and none under way", 3, 6, 1, 0, 0, 50, false, "spawned=2" },
+		{ "also from a full domain", 3, 6, 2, 0, 0, 0, false, "moved" },
+		{ "from a full one at most now and then", 3, 6, 2, 0, 0, 0, true, "tx_data" },
+	};
+
+	(void)state;
+	BOTH(q)
+	{
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			grow_once(q, &cases[i]);
+			expect_growth(q, &cases[i]);
+		}
+	}
+}
+
+/* Giving way comes before growth: what is given up does not start another CPU either. */
+static void share__gives_way_before_it_grows(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts;
+
+		fx_reset(NULL);
+		q->ctl->doms = 3;
+		ts = hold(q, 4, LEN);
+		fx.run->dom[0].inflight = 96;
+		fx.run->dom[0].starved = 1;
+		assert_int_equal(ack(q, 0, ts), XDP_DROP);
+		expect_counters("rx_ack absorbed");
+		expect_run(95, 1, 0);
+	}
+}
+
+const struct CMUnitTest fx_tests_share[] = {
+	FX_TEST(share__first_token),
+	FX_TEST(share__gives_way_once),
+	FX_TEST(share__gives_its_last),
+	FX_TEST(share__crowds),
+	FX_TEST(share__growth),
+	FX_TEST(share__gives_way_before_it_grows),
+	FX_END,
+};

@@ -69,7 +69,8 @@ static uint32_t draw_segs(const struct conn *c)
 {
 	uint32_t left = c->segs_quota - c->segs_posted, n;
 
-	if (W.p.mono)
+	/* the last that the queue holds takes what is left, if there is no later */
+	if (W.p.mono || (W.p.stopped && c->posted == WEFT_SQ_DEPTH - 1))
 		return left;
 	switch (below(16)) {
 	case 0: n = between(1, 500); break;
@@ -166,6 +167,8 @@ void app_run(struct conn *c)
 {
 	uint32_t n = W.p.lonely ? 1 : between(1, 16), before = c->posted;
 
+	if (W.p.stopped)
+		n = WEFT_SQ_DEPTH;
 	if (c->finished)
 		return;
 	take_completions(c);
@@ -182,7 +185,20 @@ void app_run(struct conn *c)
 		post_bad(c);
 	if (c->posted != before && weft_ring_publish(&c->ring, c->msn0 + c->posted))
 		doorbell(c, FRAME_POST);
+	if (W.p.stopped)
+		return;
 	event_at(W.now + 200 + below(W.p.lonely ? 100 * US : 20 * US), EVENT_APP, c->id, NULL);
+}
+
+/* Both processes go on, when nothing is under way any more. I9: and nothing is left to do. */
+void app_wake(struct conn *c)
+{
+	take_completions(c);
+	if (all_over(c))
+		app_done(c);
+	else
+		fail("I9", "qp %u: %u of %u messages complete, %u arrived without their processes",
+		     c->id, c->completed, c->posted, c->sealed);
 }
 
 void app_done(struct conn *c)
@@ -198,7 +214,7 @@ void app_timer(struct conn *c)
 {
 	const struct weft_ring *r = &c->ring;
 
-	if (c->finished)
+	if (c->finished || W.p.stopped)
 		return;
 	if (!c->closed && r->sq_prod != r->sq_done && r->tx_una == c->last_una &&
 	    r->sq_done == c->last_done)

@@ -12,8 +12,9 @@ static void usage(FILE *out)
 	      "         nothing but seeds, up to the first that fails\n"
 	      "       weft-sim --seed X [-v]\n"
 	      "         one seed\n"
-	      "       weft-sim --i7 | --single [-v]\n"
-	      "         posts against absorption in every order | each single frame lost in turn\n",
+	      "       weft-sim --i7 | --alone | --single [-v]\n"
+	      "         posts against absorption in every order | processes stopped once all is\n"
+	      "         posted, nothing lost | each single frame lost in turn\n",
 	      out);
 }
 
@@ -52,13 +53,15 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->forged);
 	printf("# receiver: %llu placed before, %llu being placed, %llu out of window; "
 	       "%llu late ACKs; %llu times window full, %llu rescues, %llu CPUs started, "
-	       "%llu time-outs, %llu doorbells, %llu stalls, %llu resets, %llu refused\n",
+	       "%llu tokens given up, %llu time-outs, %llu doorbells, %llu stalls, %llu resets, "
+	       "%llu refused\n",
 	       (unsigned long long)s->dups, (unsigned long long)s->busy,
 	       (unsigned long long)s->out_of_window, (unsigned long long)s->unsent,
 	       (unsigned long long)s->full, (unsigned long long)s->rescued,
-	       (unsigned long long)s->moved, (unsigned long long)s->timeouts,
-	       (unsigned long long)s->doorbells, (unsigned long long)s->stalls,
-	       (unsigned long long)s->resets, (unsigned long long)s->refused);
+	       (unsigned long long)s->moved, (unsigned long long)s->yielded,
+	       (unsigned long long)s->timeouts, (unsigned long long)s->doorbells,
+	       (unsigned long long)s->stalls, (unsigned long long)s->resets,
+	       (unsigned long long)s->refused);
 }
 
 static int one_seed(uint64_t seed, int verbose)
@@ -100,6 +103,8 @@ static int seeds_run(uint64_t start, uint64_t n, uint64_t most, int verbose)
 	return bad != 0;
 }
 
+#define ALONE "I9: all that was posted arrives and completes without the processes"
+
 static void verdict(int rc, int n, const char *what)
 {
 	printf("%s %d - %s\n", rc ? "not ok" : "ok", n, what);
@@ -108,12 +113,17 @@ static void verdict(int rc, int n, const char *what)
 
 int main(int argc, char **argv)
 {
-	enum { OPT_SEEDS = 1, OPT_START, OPT_SEED, OPT_I7, OPT_SINGLE, OPT_FIRST };
+	enum { OPT_SEEDS = 1, OPT_START, OPT_SEED, OPT_I7, OPT_ALONE, OPT_SINGLE, OPT_FIRST };
 	static const struct option opts[] = {
-		{ "seeds", 1, NULL, OPT_SEEDS },   { "start", 1, NULL, OPT_START },
-		{ "seed", 1, NULL, OPT_SEED },     { "i7", 0, NULL, OPT_I7 },
-		{ "single", 0, NULL, OPT_SINGLE }, { "first", 0, NULL, OPT_FIRST },
-		{ "help", 0, NULL, 'h' },          { NULL, 0, NULL, 0 },
+		{ "seeds", 1, NULL, OPT_SEEDS },
+		{ "start", 1, NULL, OPT_START },
+		{ "seed", 1, NULL, OPT_SEED },
+		{ "i7", 0, NULL, OPT_I7 },
+		{ "single", 0, NULL, OPT_SINGLE },
+		{ "first", 0, NULL, OPT_FIRST },
+		{ "alone", 0, NULL, OPT_ALONE },
+		{ "help", 0, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	uint64_t seeds = 1000, start = 1, seed = 0;
 	int mode = OPT_SEEDS, verbose = 0, bad = 0, c, rc;
@@ -128,6 +138,7 @@ int main(int argc, char **argv)
 			mode = OPT_SEED;
 			break;
 		case OPT_I7:
+		case OPT_ALONE:
 		case OPT_SINGLE:
 		case OPT_FIRST: mode = c; break;
 		case 'v': verbose = 1; break;
@@ -135,7 +146,8 @@ int main(int argc, char **argv)
 		default: usage(stderr); return 2;
 		}
 	}
-	if (optind != argc) {
+	/* a run of no seeds would pass */
+	if (optind != argc || !seeds) {
 		usage(stderr);
 		return 2;
 	}
@@ -147,6 +159,10 @@ int main(int argc, char **argv)
 	case OPT_I7:
 		rc = i7_run(verbose);
 		verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
+		return rc != 0;
+	case OPT_ALONE:
+		rc = alone_run(verbose);
+		verdict(rc, 1, ALONE);
 		return rc != 0;
 	case OPT_SINGLE:
 		rc = single_run(verbose);
@@ -162,8 +178,11 @@ int main(int argc, char **argv)
 	rc = i7_run(0);
 	verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
 	bad += rc != 0;
+	rc = alone_run(0);
+	verdict(rc, 2, ALONE);
+	bad += rc != 0;
 	rc = single_run(0);
-	verdict(rc, 2, "I15: each single frame lost in turn");
+	verdict(rc, 3, "I15: each single frame lost in turn");
 	bad += rc != 0;
 	memset(&total, 0, sizeof(total));
 	rc = seeds_run(start, seeds, 10, verbose);
@@ -171,7 +190,7 @@ int main(int argc, char **argv)
 	print_stats(&total);
 	snprintf(what, sizeof(what), "%llu seeds from %llu", (unsigned long long)total.seeds,
 		 (unsigned long long)start);
-	verdict(rc, 3, what);
-	puts("1..3");
+	verdict(rc, 4, what);
+	puts("1..4");
 	return bad != 0;
 }

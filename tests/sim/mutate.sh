@@ -34,32 +34,15 @@ report() { # RC NAME TEXT
 	fi
 }
 
-# mutant NAME FILE SED EXPECT [MODE]: FILE below include/weft/core or tests/sim; EXPECT a regular
-# expression for the report; MODE the simulator's arguments, or the name of a unit test that shall
-# fail instead: for what the network brings about too seldom.
-mutant() {
-	local name=$1 file=$2 edit=$3 expect=$4 mode=${5:---first --seeds $SEEDS}
-	local dir=$O/mutants/$1 at out rc src
+# try DIR MODE: build the simulator of a copy, or a unit test with its headers, and run it as MODE
+# says. Leaves rc (125: it does not compile) and what it says in out.
+try() {
+	local dir=$1 mode=$2 src=("$1"/sim/*.c)
 
-	wanted "$name" || return 0
-	rm -rf "$dir"
-	mkdir -p "$dir"
-	cp -r include tests/sim "$dir/"
-	case $file in
-	*.c) at=$dir/sim/$file ;;
-	*) at=$dir/include/weft/core/$file ;;
-	esac
-	sed -i -E "$edit" "$at"
-	if cmp -s "$at" "include/weft/core/$file" || cmp -s "$at" "tests/sim/$file"; then
-		report 1 "$name" "the edit does not apply to $file"
-		return
-	fi
-	src=("$dir"/sim/*.c)
 	[[ $mode == test_* ]] && src=("tests/unit/$mode.c" -lcmocka)
 	if ! out=$($CC -std=gnu11 -O0 -w -D_GNU_SOURCE= -I"$dir/include" "${src[@]}" \
 		-o "$dir/weft-sim" -lm 2>&1); then
-		report 1 "$name" "does not compile"
-		printf '%s\n' "$out" | sed 's/^/# /' | head -n 10
+		rc=125
 		return
 	fi
 	if [[ $mode == test_* ]]; then
@@ -73,7 +56,53 @@ mutant() {
 		out=$(grep -m1 -E '^# (seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again)' <<<"$out" |
 			cut -c3-160)
 	fi
-	if [ $rc = 1 ] && grep -qE "$expect" <<<"$out"; then
+}
+
+copy() { # DIR
+	rm -rf "$1"
+	mkdir -p "$1"
+	cp -r include tests/sim "$1/"
+}
+
+# What a mutant shall fail passes without it: else the failure is not the mutant's. Each MODE once;
+# the first seeds stand for more of them.
+declare -A seen=()
+unbroken() { # MODE
+	local dir=$O/mutants/unbroken mode=$1 out rc
+
+	[[ $mode != --first* ]] || mode="--first --seeds $SEEDS"
+	[ -z "${seen[$mode]:-}" ] || return 0
+	seen[$mode]=1
+	copy "$dir"
+	try "$dir" "$mode"
+	report "$rc" unbroken "passes $mode${out:+ ($out)}"
+	rm -rf "$dir"
+}
+
+# mutant NAME FILE SED EXPECT [MODE]: FILE below include/weft/core or tests/sim; EXPECT a regular
+# expression for the report; MODE the simulator's arguments, or the name of a unit test that shall
+# fail instead: for what the network brings about too seldom.
+mutant() {
+	local name=$1 file=$2 edit=$3 expect=$4 mode=${5:---first --seeds $SEEDS}
+	local dir=$O/mutants/$1 at out rc
+
+	wanted "$name" || return 0
+	unbroken "$mode"
+	copy "$dir"
+	case $file in
+	*.c) at=$dir/sim/$file ;;
+	*) at=$dir/include/weft/core/$file ;;
+	esac
+	sed -i -E "$edit" "$at"
+	if cmp -s "$at" "include/weft/core/$file" || cmp -s "$at" "tests/sim/$file"; then
+		report 1 "$name" "the edit does not apply to $file"
+		return
+	fi
+	try "$dir" "$mode"
+	if [ "$rc" = 125 ]; then
+		report 1 "$name" "does not compile"
+		printf '%s\n' "$out" | sed 's/^/# /' | head -n 10
+	elif [ "$rc" = 1 ] && grep -qE "$expect" <<<"$out"; then
 		report 0 "$name" "caught, $out"
 	else
 		report 1 "$name" "not caught as $expect within: $mode (exit $rc) $out"
@@ -103,6 +132,8 @@ mutant I8-window tx_claim.h 's/if \(psn - tx->una >= WEFT_WIN (.*)\)$/if (0)/' '
 mutant I8-slot tx_claim.h 's/ \|\| s->state == WEFT_SLOT_OUT\)/)/' 'I(8|10) '
 mutant I8-admit rx_track.h 's/if \(weft_psn_diff\(psn, rx->next\) >= 64\)/if (0)/' 'I8 '
 mutant I8-catchup rx_track.h 's/for \(int i = 0; i < 5 \&\& more; i\+\+\)/for (int i = 0; i < 4 \&\& more; i++)/' 'admit__' test_core_rx
+mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
+mutant I9-token tx_score.h 's/if \(s->state == WEFT_SLOT_OUT\) \{/if (s->state == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
 mutant I10-window tx_claim.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '
 mutant I10-lost tx_score.h 's/^\ttx->lost\[weft_psn_word\(psn\)\] \|= weft_psn_bit\(psn\);//' 'I10 '
 mutant I10-dom tx_state.h 's/^\td->out--;/\td->out -= s->dom != 1;/' 'I10 '
@@ -123,6 +154,14 @@ mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(weft_psn_diff\(now, s->ts\) <= \(__s32\)limit\)/if (0)/' 'storm '
 mutant storm-own tx_claim.h 's/^\tif \(from == dom\)$/\tif (0)/' 'storm '
 
+# Each invariant of the design has a mutant, of the core here or of the datapath there.
+for inv in $(sed -n 's/^| \(I[0-9]*\) |.*/\1/p' docs/design.md); do
+	[ ${#only[@]} = 0 ] || break
+	grep -qE "^(mutant $inv-|inv $inv )" tests/sim/mutate.sh tests/bpf/mutate.sh
+	report $? "$inv" "has a mutant"
+done
+
+[ $n -gt 0 ] || report 1 "${only[*]}" "no mutant is named so"
 echo "1..$n"
 rm -rf "$O/mutants"
 [ $bad = 0 ]

@@ -75,7 +75,7 @@ struct params {
 	uint32_t tick0;                               /* clock at virtual time 0 */
 	uint32_t psn0, msn0;
 	uint32_t hole, hole_times; /* the DATA of PSN psn0 + hole is lost so many times */
-	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely;
+	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely, stopped;
 };
 
 /* ---- frames ---- */
@@ -177,6 +177,7 @@ struct host {
 	struct cpu cpu[SIM_CPUS];
 	uint32_t cpus;
 	int32_t dom_inflight[WEFT_DOMAINS];
+	uint8_t starved[WEFT_DOMAINS]; /* a QP was refused its first token there */
 	int32_t active;
 };
 
@@ -188,7 +189,7 @@ struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
-		moved;
+		moved, yielded;
 };
 
 struct world {
@@ -257,6 +258,7 @@ enum step rx_step(struct cpu *cpu, enum step s);
 struct conn *conn_new(uint32_t id, uint32_t from, uint32_t gen);
 void conn_free(struct conn *c);
 void app_run(struct conn *c);
+void app_wake(struct conn *c);
 void app_timer(struct conn *c);
 void app_change(struct conn *c);
 void app_reset(struct conn *c);
@@ -281,8 +283,9 @@ void check_sealed(struct conn *c); /* I1, at arrival */
 void check_end(void);              /* I1, I2, I5, I10, I11, efficiency */
 void check_memory(struct conn *c); /* I2, I5, I11, at the end */
 
-/* i7.c, single.c */
+/* i7.c, single.c, alone.c */
 int i7_run(int verbose);
+int alone_run(int verbose);
 int single_run(int verbose);
 
 #endif

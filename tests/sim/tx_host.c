@@ -15,15 +15,34 @@ static __u32 window(const struct host *h, const struct weft_tx *tx)
 	return weft_cc_window(&tx->cc, W.p.budget * h->cpus, h->active);
 }
 
-static __u32 grant(const struct host *h, __u32 dom, __u32 want, int first)
+static int32_t room_of(const struct host *h, __u32 dom)
 {
-	int32_t used = h->dom_inflight[dom], room = (int32_t)W.p.budget - used;
+	return (int32_t)W.p.budget - h->dom_inflight[dom];
+}
+
+static __u32 grant(struct host *h, __u32 dom, __u32 want, int first)
+{
+	int32_t room = room_of(h, dom);
 
 	if (room < (int32_t)want)
 		want = room > 0 ? room : 0;
-	if (!want && first && used < (int32_t)W.p.hard)
-		want = 1;
+	if (!want && first) {
+		if (h->dom_inflight[dom] < (int32_t)W.p.hard)
+			want = 1;
+		else
+			h->starved[dom] = 1;
+	}
 	return want;
+}
+
+/* In a full domain: has a token to be given up, for a QP that has none or for its fair share? */
+static int give_way(struct host *h, const struct weft_tx *tx, __u32 dom)
+{
+	int yield = h->starved[dom];
+
+	h->starved[dom] = 0;
+	return yield ||
+	       (h->active > 1 && tx->dom[dom].out * h->active >= W.p.budget + (uint32_t)h->active);
 }
 
 /* What the application sees; locked. */
@@ -73,6 +92,8 @@ static void start_clones(struct cpu *cpu, uint32_t n)
 
 /* ---- new tokens, as growth() in bpf/tx.bpf.h ---- */
 
+#define MOVE_MIN 4
+
 /* A CPU that has no tokens of this QP, or -1. */
 static int idle_cpu(const struct host *h, const struct weft_tx *tx, __u32 dom)
 {
@@ -98,7 +119,7 @@ static __u32 domain_share(const struct host *h, __u32 wnd)
 }
 
 /* Locked. Tokens are missing: this one becomes two, or starts another CPU; 0: neither. */
-static int grow(struct cpu *cpu)
+static int grow(struct cpu *cpu, int32_t room)
 {
 	struct host *h = &W.host[cpu->host];
 	struct work *w = &cpu->w;
@@ -112,7 +133,7 @@ static int grow(struct cpu *cpu)
 		return 0;
 	mine += soon;
 	more -= soon;
-	if (more >= 16 && mine > 1 && w->now - tx->last_move > WEFT_TICKS_US(1000)) {
+	if (more >= MOVE_MIN && mine > 1 && w->now - tx->last_move > WEFT_TICKS_US(1000)) {
 		other = idle_cpu(h, tx, w->dom);
 		if (other >= 0) {
 			tx->last_move = w->now;
@@ -120,7 +141,7 @@ static int grow(struct cpu *cpu)
 			return 1;
 		}
 	}
-	if (mine + 2 > domain_share(h, w->wnd))
+	if (room <= 1 || mine + 2 > domain_share(h, w->wnd))
 		return 0;
 	weft_tx_grow(tx, w->dom, 2, w->now);
 	start_clones(cpu, 2);
@@ -148,7 +169,8 @@ static enum step score(struct cpu *cpu)
 	struct weft_tx *tx = &c->gtx.tx;
 	struct host *h = &W.host[cpu->host];
 	const struct frame *f = cpu->cur;
-	int was = tx->inflight != 0, bad, grown = 0;
+	int was = tx->inflight != 0, bad, grown = 0, yield;
+	int32_t room = room_of(h, w->dom);
 	struct weft_ack a = {
 		.psn = w->psn,
 		.ts = be32toh(f->h.ts),
@@ -171,9 +193,15 @@ static enum step score(struct cpu *cpu)
 	check_ack_in(c);
 	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
-	if (tx->inflight + 1 < w->wnd && (int32_t)W.p.budget - h->dom_inflight[w->dom] > 1)
-		grown = grow(cpu);
-	if (!grown) {
+	/* who has nothing to send gives its token up anyway, and must find out that it has */
+	yield = room <= 0 && give_way(h, tx, w->dom) &&
+		(tx->nlost || weft_psn_diff(w->prod, tx->cons) > 0);
+	if (!yield && tx->inflight + 1 < w->wnd)
+		grown = grow(cpu, room);
+	if (yield) {
+		w->claim = WEFT_CLAIM_CWND;
+		W.st.yielded++;
+	} else if (!grown) {
 		claim(h, w);
 		if (w->claim == WEFT_CLAIM_EMPTY)
 			weft_ring_absorb(tx, &c->ring);

@@ -184,6 +184,8 @@ int world_run(uint64_t seed, const struct params *p, uint64_t drop_nth)
 			     (unsigned long long)(W.now / MS), (unsigned long long)events);
 		dispatch(&e);
 	}
+	for (uint32_t i = 0; W.p.stopped && !W.failed && i < W.p.qps; i++)
+		app_wake(W.conn[i]);
 	W.st.seeds = 1;
 	W.st.events = events;
 	if (!W.failed)

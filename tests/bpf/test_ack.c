@@ -339,7 +339,6 @@ static void ack__wake_up(void **state)
 	}
 }
 
-/* Without its CQ an armed application is disarmed, and the packet placed all the same. */
 /* Placed, but nobody has moved the window on: the next packet's section finds the end, and tells. */
 static void ack__late_end(void **state)
 {
@@ -372,6 +371,7 @@ static void ack__late_end(void **state)
 	}
 }
 
+/* Without its CQ an armed application is disarmed, and the packet placed all the same. */
 static void ack__no_cq(void **state)
 {
 	struct fx_qp *q = &fx.qp[A4];
@@ -383,6 +383,7 @@ static void ack__no_cq(void **state)
 	data(q, &p, FX_PSN, 8);
 	acked(q, &p, (struct reply){ FX_PSN + 1, 1, FX_PSN & ~63u, 0, 0 },
 	      "rx_data rx_bytes=8 tx_ack");
+	assert_int_equal(q->ring->arm_rx, 0);
 	expect_pools();
 }
 

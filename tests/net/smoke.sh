@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # The shortest run over everything: two hosts, WRITEs over IPv4 and IPv6, TCP beside them.
 # shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck disable=SC2034	# conditions of t name variables
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
@@ -12,9 +13,10 @@ lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 server=$LAB_SPAWNED
 t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" 10 ++ "a perf server becomes ready"
 for to in 10.9.0.2:7471 '[fd09::2]:7471'; do
-	json=$("$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --count 100 --verify -j 2>&1)
+	rc=0
+	json=$("$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --count 100 --verify -j 2>&1) || rc=$?
 	note "$json"
-	t "$? == 0" "100 messages of 1 MiB to $to"
+	t "rc == 0" "100 messages of 1 MiB to $to"
 	t -- grep -q '"verified":true' <(tr -d ' ' <<<"$json") ++ "and every byte is right"
 	t "$(lab_field "$json" bytes || echo 0) == 104857600 &&
 		$(lab_field "$json" errors || echo 1) == 0" "all bytes counted, no errors"

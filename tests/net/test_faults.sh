@@ -117,10 +117,13 @@ stop_receiver() {
 }
 
 stop_sender() {
+	local posted completed
 	serve s "$LAB_B" --region 256m --conns 1 "$LAB_IF_B=:7000"
 	writer c "$LAB_A" --rounds 1 --fixed 1m --stop-posted "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" '^posted' "$CLIENT"
 	note "$(<"$LAB_TMP/c")"
+	read -r posted completed < <(sed -n 's/^posted \([0-9]*\), completed \([0-9]*\).*/\1 \2/p' "$LAB_TMP/c")
+	t "${posted:-0} - ${completed:-0} > 0" "the writer stops with $completed of $posted WRITEs completed"
 	t -- lab_wait_line "$LAB_TMP/s" 'round 0.*right' "$SERVER" 20 ++ \
 		"writer stopped: what it had posted arrives, every byte right"
 	kill -CONT "$CLIENT"
@@ -216,6 +219,7 @@ reaper_killed() {
 	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "and the writer itself leaves nothing"
 	traffic
 	pid=$(reaper_pid "$CLIENT" "$LAB_IF_A")
+	t "${pid:-0} > 1" "somebody waits again behind the next writer"
 	[ -n "$pid" ] && kill -KILL "$pid"
 	kill -KILL "$CLIENT"
 	lab_wait "$CLIENT"
@@ -274,6 +278,7 @@ memory_returned() {
 	t "${#ids[@]} == 7" "of 7 maps"
 	traffic
 	read -r -d '' -a ids < <(map_ids "$LAB_A" "$LAB_IF_A")
+	t "${#ids[@]} == 7" "another device has 7 maps as well"
 	kill -KILL "$CLIENT"
 	lab_wait "$CLIENT"
 	finish "$SERVER" s >/dev/null

@@ -17,6 +17,11 @@ raw() {
 	lab_in "$1" "$RAWSEND" "$2" "$3" "$4" "$5" "$SEED" "${6:-0}" >/dev/null
 }
 
+# sent NS DEV QPN KIND COUNT: what nobody counts has at least been sent
+sent() {
+	t -- raw "$@" ++ "$5 packets of kind $4 are sent"
+}
+
 # counted KIND COUNTER: from A to B, the counter of B rises by what was sent
 counted() {
 	local before after rc=0
@@ -40,7 +45,7 @@ stale() {
 	local dup old dup2 old2
 	dup=$(counter "$LAB_B" "$LAB_IF_B" rx_dup)
 	old=$(counter "$LAB_B" "$LAB_IF_B" window)
-	raw "$LAB_A" "$LAB_IF_A" "$QPN" stale $COUNT
+	sent "$LAB_A" "$LAB_IF_A" "$QPN" stale $COUNT
 	dup2=$(counter "$LAB_B" "$LAB_IF_B" rx_dup)
 	old2=$(counter "$LAB_B" "$LAB_IF_B" window)
 	note "rx_dup $dup to $dup2, window $old to $old2"
@@ -68,16 +73,16 @@ battery() {
 	counted window window 1000000
 	stale
 	[ "$csum" = 0 ] || counted csum csum
-	[ "$v6" = 1 ] || raw "$LAB_A" "$LAB_IF_A" "$QPN" fragment 20
-	raw "$LAB_A" "$LAB_IF_A" "$QPN" vlan 20
-	raw "$LAB_A" "$LAB_IF_A" "$QPN" fuzz 5000
+	[ "$v6" = 1 ] || sent "$LAB_A" "$LAB_IF_A" "$QPN" fragment 20
+	sent "$LAB_A" "$LAB_IF_A" "$QPN" vlan 20
+	sent "$LAB_A" "$LAB_IF_A" "$QPN" fuzz 5000
 	# and at the writing side: acknowledgements
 	local before
 	before=$(counter "$LAB_A" "$LAB_IF_A" unsent)
-	raw "$LAB_B" "$LAB_IF_B" "$PEER" unsent $COUNT
+	sent "$LAB_B" "$LAB_IF_B" "$PEER" unsent $COUNT
 	t -- until_true 2 eval '(($(counter "$LAB_A" "$LAB_IF_A" unsent) - '"$before"' >= COUNT * 9 / 10))' \
 		++ "acknowledgements of what was never sent are counted as unsent"
-	raw "$LAB_B" "$LAB_IF_B" "$PEER" fuzz 5000
+	sent "$LAB_B" "$LAB_IF_B" "$PEER" fuzz 5000
 	kill -TERM "$client"
 	t -- finish "$client" c ++ "the transfer to $to goes on unharmed: client"
 	t -- finish "$server" s ++ "not one byte was written by them: server"

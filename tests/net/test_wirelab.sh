@@ -46,6 +46,14 @@ not() {
 	! "$@"
 }
 
+# refused WHY COMMAND...: it fails, and for this reason
+refused() {
+	local out
+	out=$("${@:2}" 2>&1) && return 1
+	SEEN=$out
+	grep -q -- "$1" <<<"$out"
+}
+
 # traffic COUNT SIZE [RECV HOST:PORT] [SEND OPTIONS]: leaves SEEN (receiver), WIRE (middle) and
 # their numbers in r_* and w_*. One sending processor, so that the draws repeat.
 traffic() {
@@ -211,12 +219,14 @@ test_marks() {
 }
 
 test_errors() {
-	check_not "a second program on a port is refused" second_lab
+	check "a second program on a port is refused" -- refused 'attached already' second_lab
 	check "and the first one stays" -- lab_in "$LAB_A" ping -c 1 -W 2 10.9.0.2
 	check_not "and leaves no pins" test -e "$LAB_PIN-2"
-	check_not "an unknown port is refused" lab_in "$LAB_M" "$WIRELAB" run --ports nope,nope2
-	check_not "tc knows loss only" lab_in "$LAB_M" "$WIRELAB" run --tc --ports a,b --dup 5
-	check_not "rates above 1000000 are refused" lab_impair --loss 1000001
+	check "an unknown port is refused" -- refused 'nope: no such interface' \
+		lab_in "$LAB_M" "$WIRELAB" run --ports nope,nope2
+	check "tc knows loss only" -- refused 'only --loss works by tc' \
+		lab_in "$LAB_M" "$WIRELAB" run --tc --ports "$LAB_M0,$LAB_M1" --dup 5
+	check "rates above 1000000 are refused" -- refused '1000001: not a value' lab_impair --loss 1000001
 }
 
 test_tcp() {

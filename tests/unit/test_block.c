@@ -151,7 +151,7 @@ static void block__random_run(void **state)
 		size_t off, len;
 	} live[64] = {};
 	uint32_t rnd = 12345;
-	int step;
+	int step, taken = 0, full = 0;
 
 	memset(map, 0, sizeof(map));
 	for (step = 0; step < 20000; step++) {
@@ -171,9 +171,13 @@ static void block__random_run(void **state)
 			assert_null(memchr(m, 1, n)); /* nobody else had it */
 			memset(m, 1, n);
 			live[i].len = n;
+			taken++;
+		} else {
+			full++;
 		}
 		check_list(*state, map);
 	}
+	assert_true(taken > 1000 && full > 100);
 }
 
 int main(void)

@@ -103,6 +103,25 @@ old_pins() {
 	t -- nothing_left "$LAB_A" ++ "all of them"
 }
 
+# Pins that the interface's predecessor of the same name and index left do not count.
+stale_pins() {
+	local server
+	ip -n "$LAB_A" link add p0 index 77 type veth peer name p1
+	weft_a up p0
+	ip -n "$LAB_A" link del p0
+	ip -n "$LAB_A" link add p0 index 77 type veth peer name p1
+	t -- weft_a up p0 csum on ++ "up with another checksum mode than an interface that is gone"
+	t -- grep -q '"ipv4":true' <(weft_a -j dev show p0 | tr -d ' \n') ++ "obtains it"
+	weft_a down p0
+	lab_spawn "$WEFT" -n "$LAB_A" perf server p0 >"$LAB_TMP/perf" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	t -- shape 1 'is up with csum off' "$WEFT" -n "$LAB_A" up p0 csum on ++ "than a user's: refused"
+	lab_stop "$server"
+	t -- until_true 2 nothing_left "$LAB_A" ++ "and his does not stay"
+	ip -n "$LAB_A" link del p0
+}
+
 tables() {
 	weft_a up "$LAB_IF_A" port 5000
 	t -- shape 1 'port' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 5001 ++ "up with another port"
@@ -183,7 +202,7 @@ peers() {
 
 lab_begin
 lab_pair 3498
-for part in interfaces rights usage old_pins tables memory peers; do
+for part in interfaces rights usage old_pins stale_pins tables memory peers; do
 	tap_part $part && $part
 done
 tap_end

@@ -35,27 +35,21 @@ static const char dev_help[] =
 	"checksum mode, UDP port, budget, users, doorbell interfaces, pin directory.\n";
 
 /* Who comes first decides on port and checksum: do not silently ignore what is asked now. */
-static int check_options(const char *dev, const struct weft_open_opts *o, int csum)
+static int check_options(const char *dev, const struct weft_devcfg *cfg, unsigned port, int csum)
 {
-	struct pinned *list, *p = NULL;
-	int n = pins_find(NULL, &list), rc = CLI_OK;
-
-	for (int i = 0; i < n && !p; i++)
-		if (!strcmp(list[i].ifname, dev) && list[i].ifindex)
-			p = &list[i];
-	if (p && o->port && o->port != p->cfg.port)
-		rc = cli_fail(dev, "is up with UDP port %u; to change it run 'weft down %s' first",
-			      p->cfg.port, dev);
-	else if (p && csum >= 0 && csum != !!(p->cfg.flags & WEFT_DEV_CSUM4))
-		rc = cli_fail(dev, "is up with csum %s; to change it run 'weft down %s' first",
-			      csum ? "off" : "on", dev);
-	free(list);
-	return n < 0 ? CLI_FAIL : rc;
+	if (port && port != cfg->port)
+		return cli_fail(dev,
+				"is up with UDP port %u; to change it run 'weft down %s' first",
+				cfg->port, dev);
+	if (csum >= 0 && csum != !!(cfg->flags & WEFT_DEV_CSUM4))
+		return cli_fail(dev, "is up with csum %s; to change it run 'weft down %s' first",
+				csum ? "off" : "on", dev);
+	return CLI_OK;
 }
 
 int cmd_up(int argc, char **argv)
 {
-	struct weft_open_opts o = { .size = sizeof(o), .persist = 1 };
+	struct weft_open_opts o = { .size = sizeof(o) };
 	int rc = cli_common("up", up_help, &argc, &argv), csum = -1, n;
 	struct weft_dev *dev;
 	const char *name;
@@ -83,14 +77,19 @@ int cmd_up(int argc, char **argv)
 			o.csum = csum;
 		}
 	}
-	rc = check_options(name, &o, csum);
-	if (rc)
-		return rc;
 	rc = weft_open(name, &o, &dev);
 	if (rc)
 		return cli_lib_fail(name, rc);
+	/*
+	 * Judge by what was obtained: the pins that one finds beforehand may be of an
+	 * interface of that name that is gone, or may be gone the next moment. And
+	 * only what is as asked for is made to stay.
+	 */
+	rc = check_options(name, dev->maps.cfg, o.port, csum);
+	if (!rc)
+		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
 	weft_close(dev);
-	return CLI_OK;
+	return rc;
 }
 
 int cmd_down(int argc, char **argv)

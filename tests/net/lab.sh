@@ -337,12 +337,17 @@ lab_end() {
 	return $rc
 }
 
-# The EXIT trap: keeps the exit status.
+# The EXIT trap: keeps the exit status. After an interruption the pins of a device that is up would
+# stay, and the next namespace may well get the number in their names.
 lab_cleanup() {
-	local rc=$?
+	local rc=$? ns pins=()
 	trap '' INT TERM HUP
 	[ -n "$LAB_ID" ] || return $rc
+	for ns in ${LAB_NSES[@]+"${LAB_NSES[@]}"}; do
+		pins+=("/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$ns")"-*)
+	done
 	lab_down
+	rm -rf ${pins[@]+"${pins[@]}"}
 	rm -rf "$LAB_TMP"
 	LAB_ID=
 	trap - EXIT

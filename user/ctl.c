@@ -27,7 +27,7 @@
 #define GAP_MAX      (50 * MS)   /* longer between two ticks: we were stopped, not the peer */
 #define SETTLE       (5 * MS)    /* for ACKs on their way when something has gone wrong */
 #define BYE_WAIT     (100 * MS)  /* the peer said "closed"; its BYE says how far it got */
-#define DOWN_EARLY   (60 * MS)   /* a tick and a grace period */
+#define DOWN_EARLY   (100 * MS)  /* a tick, a grace period and a wake-up, on a busy machine */
 #define PURGE        (1000 * MS) /* how often a busy device looks for what dead processes left */
 #define DB_FRAME_MIN 60
 
@@ -180,8 +180,8 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 	idle = now - qp->seen_ns;
 	limit = qp->timeout_ms * MS;
 	/* there is no doubt about a link that is down: be in time with the error */
-	if (c->dev->down_ns && limit > 2 * DOWN_EARLY)
-		limit -= DOWN_EARLY;
+	if (c->dev->down_ns)
+		limit -= limit / 4 < DOWN_EARLY ? limit / 4 : DOWN_EARLY;
 	if (idle >= limit) {
 		weft_ctl_doom(c, qp, c->dev->down_ns ? WEFT_WC_DEV_ERR : WEFT_WC_RETRY_EXC_ERR, 0);
 	} else if (idle >= LOOK_MIN && now >= qp->look_ns) {
@@ -200,7 +200,10 @@ static void tick(struct weft_ctl *c, uint64_t now)
 	bool stuck = false;
 
 	c->last_ns = now;
-	gap = gap > GAP_MAX ? gap - GAP_MAX : 0;
+	/* it may be up again since, which must come before what its silence means */
+	if (c->dev->down_ns)
+		weft_ctl_link_read(c);
+	gap = gap > GAP_MAX && !c->dev->down_ns ? gap - GAP_MAX : 0;
 	for (unsigned i = 0; i < c->n; i++) {
 		struct weft_qp *qp = c->qp[i];
 

@@ -96,29 +96,36 @@ void weft_ctl_link_ask(struct weft_ctl *c)
 	(void)!send(c->nl_fd, nlh, nlh->nlmsg_len, 0);
 }
 
+static void on_message(struct weft_ctl *c, const struct nlmsghdr *nlh)
+{
+	switch (nlh->nlmsg_type) {
+	case NLMSG_ERROR:
+		if (((const struct nlmsgerr *)mnl_nlmsg_get_payload(nlh))->error == -ENODEV)
+			device_dead(c);
+		break;
+	case RTM_NEWLINK:
+	case RTM_DELLINK: on_link(c, nlh); break;
+	case RTM_NEWNEIGH: on_neigh(c, nlh); break;
+	}
+}
+
+/* All that is there, so that the caller knows how the link is now; but not for ever. */
 void weft_ctl_link_read(struct weft_ctl *c)
 {
 	uint8_t buf[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
-	ssize_t n = recv(c->nl_fd, buf, sizeof(buf), MSG_DONTWAIT);
-	const struct nlmsghdr *nlh = (const void *)buf;
-	int left = n;
 
-	if (n < 0) {
+	for (int i = 0; i < 64; i++) {
+		ssize_t n = recv(c->nl_fd, buf, sizeof(buf), MSG_DONTWAIT);
+		const struct nlmsghdr *nlh = (const void *)buf;
+		int left = n;
+
 		/* events were lost: the link at least can be asked for */
-		if (errno == ENOBUFS)
+		if (n < 0 && errno == ENOBUFS)
 			weft_ctl_link_ask(c);
-		return;
-	}
-	for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left)) {
-		switch (nlh->nlmsg_type) {
-		case NLMSG_ERROR:
-			if (((const struct nlmsgerr *)mnl_nlmsg_get_payload(nlh))->error == -ENODEV)
-				device_dead(c);
-			break;
-		case RTM_NEWLINK:
-		case RTM_DELLINK: on_link(c, nlh); break;
-		case RTM_NEWNEIGH: on_neigh(c, nlh); break;
-		}
+		else if (n < 0)
+			return;
+		for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left))
+			on_message(c, nlh);
 	}
 }
 

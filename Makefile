@@ -16,8 +16,8 @@ say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all tests install demo check check-fast check-vm sim bench coverage fuzz clang16 \
-	lint format clean help
+.PHONY: all tests install demo check check-fast check-vm sim bench coverage clang16 lint format \
+	clean help
 
 all:
 
@@ -41,7 +41,6 @@ WIRELAB    := $(if $(wildcard tests/net/wirelab.bpf.c),$(O)/wirelab.bpf.o) \
 	$(if $(WIRE_C),$(O)/wirelab)
 NET_PROGS  := $(call progs,tests/net,tests/net,%.bpf.c $(WIRE_C))
 UNIT_PROGS := $(call progs,tests/unit,tests/unit)
-FUZZERS    := $(call progs,tests/fuzz,tests/fuzz)
 SIM        := $(if $(wildcard tests/sim/*.c),$(O)/tests/sim/weft-sim)
 SIM_SAN    := $(addsuffix -san,$(SIM))
 SIM_COV    := $(addsuffix -cov,$(SIM))
@@ -67,9 +66,8 @@ WARN      := -Wall -Wextra $(if $(filter-out 0,$(WERROR)),-Werror)
 DEPS       = -MMD -MP -MF $(@:=.d) -MT $@
 INCS      := -Iinclude -Iuser -I$(O)
 DEFS      := -D_GNU_SOURCE= -DWEFT_VERSION='"$(VERSION)"'
-LANG_FLAGS = -std=gnu11 $(CFLAGS) $(WARN) $(DEFS) $(INCS)
-# snprintf that cuts is checked by its result where it matters; gcc alone has this warning.
-C_FLAGS    = $(LANG_FLAGS) -Wno-format-truncation
+# snprintf that cuts is checked by its result where it matters.
+C_FLAGS    = -std=gnu11 $(CFLAGS) $(WARN) $(DEFS) $(INCS) -Wno-format-truncation
 # Programs take a context that some do not read.
 BPF_FLAGS  = -O2 -g -target bpf -mcpu=v3 $(WARN) -Wno-unused-parameter -Iinclude -Ibpf -I$(BPF_SYSINC)
 SAN_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -191,11 +189,6 @@ $(O)/tests/bpf/weft-bpf-test: $(call objs,,tests/bpf/*.c) $(LIBA)
 	$(call say,LD,$@)
 	$(link) -lcmocka $(TOOL_LIBS)
 
-$(O)/tests/fuzz/%: tests/fuzz/%.c
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D) && $(CLANG) $(LANG_FLAGS) -Itests -fsanitize=fuzzer,address,undefined \
-		$(DEPS) -o $@ $<
-
 # ---- jobs --------------------------------------------------------------------------------------
 demo:
 	@tools/install-deps.sh demo
@@ -220,8 +213,6 @@ sim: $(SIM)
 
 coverage: $(SIM_COV)
 	@O=$(O) tools/coverage.sh
-
-fuzz: $(FUZZERS)
 
 bench:
 	@tools/install-deps.sh bench
@@ -264,7 +255,6 @@ help:
 	@echo 'make sim [SEEDS=N]   the simulator over N seeds'
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
-	@echo 'make fuzz            build the fuzzers into $(O)/tests/fuzz'
 	@echo 'make lint | format   style checks | apply clang-format'
 	@echo 'make install         into $$(DESTDIR)$$(PREFIX), PREFIX=$(PREFIX)'
 	@echo 'make clean           remove $(O)'

@@ -63,13 +63,17 @@ weft_lat() {
 		weft_finish ".lat_us.$1"
 }
 
+# The sender must sleep on its event descriptor and never poll in vain.
 weft_cpu() {
 	local cpu
 
 	weft_start "$1" '' '' $((BENCH_SECS + 2)) --verify "${@:2}" || return 1
 	cpu_window
 	cpu=$SAMPLE
-	weft_finish .goodput_gbps && SAMPLE=$(cpu_per_gb "$cpu" "$SAMPLE")
+	weft_finish .goodput_gbps || return 1
+	jq -e '.sleeps > 0 and .spins == 0' "$LAB_TMP/client" >/dev/null ||
+		{ complain "weft perf write: it polled: $(cat "$LAB_TMP/client")"; return 1; }
+	SAMPLE=$(cpu_per_gb "$cpu" "$SAMPLE")
 }
 
 # Kernel and user memory of one QP, as the tool accounts for it.

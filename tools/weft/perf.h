@@ -118,6 +118,7 @@ struct perf_run {
 	/* result */
 	uint64_t posted; /* also those after the interval */
 	uint64_t messages, errors;
+	uint64_t sleeps, spins; /* bandwidth: waits on the descriptor; polls that found nothing */
 	enum weft_wc_status first_error;
 	double seconds, cpu_s;
 	struct perf_hist *hist; /* round trips */

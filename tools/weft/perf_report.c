@@ -73,6 +73,8 @@ static int print_json(const struct perf_run *r)
 		cli_add_f(lat, "max", r->hist->max / 2e3, 3);
 	}
 	json_object_object_add(o, "lat_us", lat);
+	cli_add_u64(o, "sleeps", r->sleeps);
+	cli_add_u64(o, "spins", r->spins);
 	cli_add_u64(o, "packets", r->packets);
 	cli_add_u64(o, "retransmits", r->retransmits);
 	json_object_object_add(o, "verified",

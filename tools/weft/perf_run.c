@@ -165,6 +165,14 @@ static int reap(struct perf_run *r, unsigned *good)
 	return n;
 }
 
+/* Look again at once, or sleep? A small message is back before a sleep would be over. */
+static bool spin_on(const struct perf_run *r, unsigned idle, uint64_t idle_ns)
+{
+	if (r->poll || r->event)
+		return r->poll;
+	return idle < IDLE_POLLS || (r->size <= SMALL && idle_ns < SMALL_SPIN_NS);
+}
+
 /*
  * Keep every queue full until time is up or the count is posted, then let the
  * rest complete. What completes in the interval counts. Between completions the
@@ -206,10 +214,13 @@ int perf_run_write(struct perf_run *r)
 			return cli_fail(r->peer, "no completion for %u s; see 'weft qp show %s'",
 					PERF_PATIENCE_S, r->dev);
 		progress(r, start, r->messages);
-		/* a small message is back before a sleep would be over */
-		if (n || r->poll || ++idle < IDLE_POLLS ||
-		    (r->size <= SMALL && now - alive < SMALL_SPIN_NS))
+		if (n)
 			continue;
+		if (spin_on(r, ++idle, now - alive)) {
+			r->spins++;
+			continue;
+		}
+		r->sleeps++;
 		rc = weft_cq_wait(r->cq, WEFT_ARM_TX, 100);
 		if (rc < 0 && rc != -EINTR)
 			return cli_lib_fail(r->peer, rc);

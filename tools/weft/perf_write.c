@@ -28,7 +28,8 @@ static const char help[] =
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
 	"  --lat       ping-pong: one-way latency of a message, half of the round trip\n"
-	"  --event     with --lat: the server sleeps on its event descriptor instead of polling\n"
+	"  --event     sleep on the event descriptor whenever there is nothing, instead of polling\n"
+	"              (the client for completions; with --lat the server for messages)\n"
 	"  --poll      poll for completions, do not sleep\n"
 	"  --verify    compare every byte at the server afterwards\n"
 	"  -j, --json  print one JSON object\n";
@@ -156,6 +157,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	r->dev = argv[optind];
 	if (r->time && r->count)
 		return cli_usage(CMD, "--time or --count, not both");
+	if (r->poll && r->event)
+		return cli_usage(CMD, "--poll or --event, not both");
 	if (r->lat && (r->qps > 1 || r->depth > 1))
 		return cli_usage(CMD, "--lat works with one QP and one message at a time");
 	if (r->size == SIZE_UNSET)

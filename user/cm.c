@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Connection set-up over TCP: connect, the BYE at the end, and what both sides need. */
+#include <limits.h>
 #include <stddef.h>
 #include <netdb.h>
 #include <poll.h>
@@ -21,9 +22,17 @@ uint64_t weft_cm_deadline(uint32_t ms)
 /* For poll(2): rounded up. */
 int weft_cm_left(uint64_t until)
 {
-	uint64_t now = weft_now_ns();
+	uint64_t now = weft_now_ns(), ms = now >= until ? 0 : (until - now + 999999) / 1000000;
 
-	return now >= until ? 0 : (until - now + 999999) / 1000000;
+	return ms > INT_MAX ? INT_MAX : ms;
+}
+
+uint64_t weft_cm_rtt_ns(int fd)
+{
+	struct tcp_info ti = {};
+	socklen_t len = sizeof(ti);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &ti, &len) ? 0 : ti.tcpi_rtt * 1000ull;
 }
 
 int weft_cm_poll(int fd, short events, uint64_t until)

@@ -241,7 +241,8 @@ void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why); /* any thread; f
 bool weft_qp_fail_begin(struct weft_qp *qp,
 			enum weft_wc_status why); /* then a grace period, then */
 void weft_qp_fail_end(struct weft_qp *qp);
-void weft_qp_destroy(struct weft_qp *qp); /* close, grace period, free the slot */
+void weft_qp_destroy(struct weft_qp *qp);                  /* close, grace period, free the slot */
+void weft_qp_destroy_all(struct weft_qp **qp, unsigned n); /* in one grace period */
 enum weft_wc_status weft_nak_status(uint32_t code);
 struct weft_cm_msg;
 void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m); /* what we tell the peer */

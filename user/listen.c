@@ -7,26 +7,46 @@
 #include <unistd.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include "cm.h"
 
-#define BACKLOG    128
-#define PENDING    16   /* connections that have not said all of their REQUEST */
-#define REQUEST_MS 2000 /* what one has for it */
-#define READY_MS   400  /* a genuine client needs a round trip; others wait meanwhile */
+#define BACKLOG     128
+#define PENDING     32   /* connections under way */
+#define HALF_OPEN   12   /* of those, answered and not READY: each holds a QP */
+#define REQUEST_MS  2000 /* what a client has to say all of its REQUEST */
+#define READY_MS    400  /* and from our REPLY to its READY */
+
+/*
+ * A REPLY carries what the caller of weft_accept() offers to one client, who takes
+ * himself for connected with it; so clients are answered one after the other, and
+ * a genuine one is READY within a round trip. One that is not within its turn lets
+ * the next be answered as well, in ever shorter turns: it may still become READY
+ * until the call ends, but then it has lost its place.
+ */
+#define TURN_MS     80 /* divided by how many are half open already */
+#define TURN_MIN_MS 10
 
 struct pending {
-	int fd;         /* -1: free */
-	uint64_t until; /* ns */
+	int fd;             /* -1: free */
+	uint64_t until;     /* ns: its patience ends */
+	bool whole;         /* all of its REQUEST is in buf */
+	struct weft_qp *qp; /* it has been answered; fd is the QP's as well */
+	uint64_t turn;      /* then, ns: no other is answered before */
+	bool ready;         /* it is READY */
 	size_t got;
 	uint8_t buf[WEFT_CM_MAX];
 };
+
+/* What epoll says of the others; below are the pending ones. */
+enum { TAG_LISTEN = PENDING, TAG_MORE };
 
 struct weft_listener {
 	struct weft_dev *dev;
 	pthread_mutex_t lock; /* one weft_accept() at a time */
 	int fd;
-	int ep_fd; /* fd and the pending ones: readable when there is work */
+	int more_fd; /* eventfd: somebody waits whose REQUEST has been read */
+	int ep_fd;   /* all of these and the pending ones: readable when there is work */
 	struct pending pend[PENDING];
 };
 
@@ -94,7 +114,12 @@ int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **o
 	}
 	freeaddrinfo(res);
 	l->ep_fd = epoll_create1(EPOLL_CLOEXEC);
-	err = l->fd < 0 ? l->fd : l->ep_fd < 0 ? -errno : watch(l, l->fd, PENDING);
+	l->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = l->fd < 0 ? l->fd : l->ep_fd < 0 || l->more_fd < 0 ? -errno : 0;
+	if (!err)
+		err = watch(l, l->fd, TAG_LISTEN);
+	if (!err)
+		err = watch(l, l->more_fd, TAG_MORE);
 	if (err) {
 		weft_listener_close(l);
 		return weft_err(-err, addr,
@@ -111,9 +136,11 @@ void weft_listener_close(struct weft_listener *l)
 		return;
 	for (int i = 0; i < PENDING; i++)
 		if (l->pend[i].fd >= 0)
-			close(l->pend[i].fd);
+			close(l->pend[i].fd); /* none is half open between two calls */
 	if (l->fd >= 0)
 		close(l->fd);
+	if (l->more_fd >= 0)
+		close(l->more_fd);
 	if (l->ep_fd >= 0)
 		close(l->ep_fd);
 	pthread_mutex_destroy(&l->lock);
@@ -133,6 +160,39 @@ static void drop_pending(struct pending *p)
 	p->fd = -1;
 }
 
+/* The connection goes on in its QP alone. */
+static struct weft_qp *hand_over(struct weft_listener *l, struct pending *p)
+{
+	struct weft_qp *qp = p->qp;
+
+	epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, p->fd, NULL);
+	p->fd = -1;
+	p->qp = NULL;
+	return qp;
+}
+
+/* End those whose patience is over, and with `all` whoever is half open; one grace period for all. */
+static void expire(struct weft_listener *l, bool all)
+{
+	struct weft_qp *late[PENDING];
+	uint64_t now = weft_now_ns();
+	unsigned n = 0;
+
+	for (struct pending *p = l->pend; p < l->pend + PENDING; p++) {
+		if (p->fd < 0 || (now < p->until && !(all && p->qp)))
+			continue;
+		if (p->qp)
+			late[n++] = hand_over(l, p);
+		else
+			drop_pending(p);
+	}
+	if (!n)
+		return;
+	weft_logf(WEFT_LOG_WARN, "%s: %u half-open connection%s closed; the peer may try again",
+		  l->dev->ifname, n, n == 1 ? "" : "s");
+	weft_qp_destroy_all(late, n);
+}
+
 static void refuse(int fd, uint32_t why)
 {
 	struct weft_cm_msg m = { .type = WEFT_CM_REPLY, .refusal = why };
@@ -143,13 +203,14 @@ static void refuse(int fd, uint32_t why)
 }
 
 /*
- * Take what the kernel has accepted; when there are too many, the oldest must go.
- * -errno when this process is short of something: the client still waits.
+ * Take what the kernel has accepted; when there are too many, the oldest that has
+ * not been answered must go. -errno when this process is short of something: the
+ * client still waits.
  */
 static int admit(struct weft_listener *l)
 {
-	struct pending *p = &l->pend[0];
 	int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
+	struct pending *place = NULL;
 
 	if (fd < 0)
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS
@@ -158,22 +219,20 @@ static int admit(struct weft_listener *l)
 					  "close descriptors or raise the limit",
 					  strerror(errno))
 			       : 0;
-	for (int i = 0; i < PENDING; i++) {
-		if (l->pend[i].fd < 0) {
-			p = &l->pend[i];
+	for (struct pending *p = l->pend; p < l->pend + PENDING; p++) {
+		if (p->fd < 0) {
+			place = p;
 			break;
 		}
-		if (l->pend[i].until < p->until)
-			p = &l->pend[i];
+		if (!p->qp && (!place || p->until < place->until))
+			place = p; /* there is one: fewer can be half open than pending */
 	}
-	if (p->fd >= 0)
-		drop_pending(p);
+	if (place->fd >= 0)
+		drop_pending(place);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	p->fd = fd;
-	p->got = 0;
-	p->until = weft_cm_deadline(REQUEST_MS);
-	if (watch(l, fd, p - l->pend))
-		drop_pending(p);
+	*place = (struct pending){ .fd = fd, .until = weft_cm_deadline(REQUEST_MS) };
+	if (watch(l, fd, place - l->pend))
+		drop_pending(place);
 	return 0;
 }
 
@@ -193,133 +252,247 @@ static int hear(struct pending *p, struct weft_cm_msg *m)
 	return len > 0 && (size_t)len != p->got ? -EPROTO : len;
 }
 
-/* Answer a REQUEST: the QP is live before the peer may know of it. */
-static int answer(struct weft_listener *l, int fd, const struct weft_cm_msg *theirs,
-		  const struct weft_qp_opts *opts, uint64_t until, struct weft_qp **out)
+static void hear_request(struct pending *p)
 {
-	struct weft_cm_msg mine = { .type = WEFT_CM_REPLY };
+	char name[INET6_ADDRSTRLEN] = "peer";
+	struct sockaddr_storage ss;
+	socklen_t slen = sizeof(ss);
+	struct weft_cm_msg m;
+	int len = hear(p, &m);
+
+	p->whole |= len > 0;
+	if (len >= 0)
+		return;
+	if (!getpeername(p->fd, (struct sockaddr *)&ss, &slen)) {
+		weft_addr_unmap(&ss);
+		weft_addr_str(&ss, name, sizeof(name));
+	}
+	if (len == -EPROTONOSUPPORT)
+		refuse(p->fd, WEFT_CM_R_VERSION);
+	drop_pending(p);
+	/* one that only came and went is not worth a line */
+	if (len == -EPROTO || len == -EPROTONOSUPPORT)
+		weft_logf(WEFT_LOG_WARN, "%s: is no weft peer%s; refused", name,
+			  len == -EPROTO ? "" : " of our version");
+}
+
+static void hear_ready(struct weft_listener *l, struct pending *p)
+{
+	uint8_t byte;
+	ssize_t n = recv(p->fd, &byte, 1, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	p->ready = n == 1 && byte == WEFT_CM_READY;
+	if (p->ready)
+		epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, p->fd, NULL); /* the rest is the QP's to hear */
+	else
+		p->until = 0;
+}
+
+/* Answer a REQUEST: the QP is live before the peer may know of it. 0, -errno: see answer(). */
+static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opts *opts)
+{
+	struct weft_cm_msg mine = { .type = WEFT_CM_REPLY }, theirs;
 	uint32_t why = WEFT_CM_R_RESOURCES;
 	uint8_t buf[WEFT_CM_MAX];
-	struct weft_qp *qp;
 	int err;
 
-	err = weft_qp_alloc(l->dev, opts, &qp);
-	if (err) {
-		refuse(fd, why);
-		close(fd);
-		return err;
-	}
-	qp->cm_fd = fd;
+	weft_cm_parse(p->buf, p->got, WEFT_CM_REQUEST, &theirs);
 	weft_cm_private(&mine, opts);
 	err = weft_cm_addresses(qp);
 	if (!err) {
 		weft_qp_offer(qp, qp->peer.ss_family == AF_INET6, &mine);
-		err = weft_qp_establish(qp, &mine, theirs);
+		err = weft_qp_establish(qp, &mine, &theirs);
 		if (err == -EHOSTUNREACH)
 			why = WEFT_CM_R_ROUTE;
 		else if (err == -EMSGSIZE)
 			why = WEFT_CM_R_PAYLOAD;
 	}
 	if (err) {
-		refuse(fd, why);
+		refuse(qp->cm_fd, why);
 		qp->bye_sent = true;
-		goto fail;
+		return err;
 	}
-	err = weft_cm_send(fd, buf, weft_cm_format(&mine, buf), until);
-	if (!err)
-		err = weft_cm_poll(fd, POLLIN, until);
-	if (!err && (recv(fd, buf, 1, MSG_DONTWAIT) != 1 || buf[0] != WEFT_CM_READY))
-		err = -EPROTO;
-	if (!err)
-		err = weft_ctl_watch_cm(qp);
-	if (!err) {
-		*out = qp;
-		return 0;
-	}
-	weft_err(-err, l->dev->ifname, "a peer did not finish connecting: %s; it may try again",
-		 strerror(-err));
-fail:
-	weft_qp_destroy(qp);
-	return err;
+	/* an empty socket has room for it */
+	return weft_cm_send(qp->cm_fd, buf, weft_cm_format(&mine, buf), 0);
 }
 
-/* One turn over what epoll reports. 1: *qp is connected, 0: nothing yet. */
-static int accept_step(struct weft_listener *l, uint64_t tag, const struct weft_qp_opts *opts,
-		       struct weft_qp **qp)
+/* -errno when the reason is ours and would meet the next client too. */
+static int answer(struct weft_listener *l, struct pending *p, const struct weft_qp_opts *opts,
+		  unsigned half_open)
 {
-	struct weft_cm_msg m;
-	struct pending *p;
-	char name[INET6_ADDRSTRLEN] = "peer";
-	struct sockaddr_storage ss;
-	socklen_t slen = sizeof(ss);
-	/* whoever has been answered believes to be connected: our patience may not end before that */
-	uint64_t ready = weft_cm_deadline(READY_MS);
-	int err, fd;
+	unsigned turn = TURN_MS / (half_open + 1);
+	struct weft_qp *qp;
+	uint64_t rtt;
+	int err;
 
-	if (tag == PENDING)
-		return admit(l);
-	p = &l->pend[tag];
-	err = hear(p, &m);
-	if (!err)
-		return 0;
-	if (err < 0) {
-		if (!getpeername(p->fd, (struct sockaddr *)&ss, &slen)) {
-			weft_addr_unmap(&ss);
-			weft_addr_str(&ss, name, sizeof(name));
-		}
-		if (err == -EPROTONOSUPPORT)
-			refuse(p->fd, WEFT_CM_R_VERSION);
+	err = weft_qp_alloc(l->dev, opts, &qp);
+	if (err) {
+		refuse(p->fd, WEFT_CM_R_RESOURCES);
 		drop_pending(p);
-		/* one that only came and went is not worth an error */
-		if (err != -EPROTO && err != -EPROTONOSUPPORT)
-			return 0;
-		return weft_err(EPROTO, name, "is no weft peer%s; refused",
-				err == -EPROTO ? "" : " of our version");
+		return err;
 	}
-	fd = p->fd;
-	p->fd = -1;
-	epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, fd, NULL);
-	err = answer(l, fd, &m, opts, ready, qp);
-	return err ? err : 1;
+	qp->cm_fd = p->fd;
+	err = reply(qp, p, opts);
+	if (!err) {
+		rtt = 2 * weft_cm_rtt_ns(qp->cm_fd);
+		p->qp = qp;
+		p->until = weft_cm_deadline(READY_MS) + rtt;
+		p->turn = weft_cm_deadline(turn < TURN_MIN_MS ? TURN_MIN_MS : turn) +
+			  rtt / (half_open + 1);
+		return 0;
+	}
+	hand_over(l, p);
+	weft_qp_destroy(qp);
+	if (err == -EHOSTUNREACH || err == -EMSGSIZE) {
+		weft_logf(WEFT_LOG_WARN, "%s", weft_strerror_last());
+		return 0;
+	}
+	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -ETIMEDOUT ? 0
+											    : err;
 }
 
-int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct weft_qp **qp)
+/* If nobody's turn is on, the next. */
+static int answer_next(struct weft_listener *l, const struct weft_qp_opts *opts)
 {
-	uint64_t until = weft_cm_deadline(weft_cm_patience(opts));
+	struct pending *next = NULL, *oldest = NULL;
+	uint64_t now = weft_now_ns();
+	unsigned half_open = 0;
+
+	for (struct pending *p = l->pend; p < l->pend + PENDING; p++) {
+		if (p->fd < 0)
+			continue;
+		if (p->qp) {
+			if (now < p->turn)
+				return 0;
+			half_open++;
+			if (!oldest || p->until < oldest->until)
+				oldest = p;
+		} else if (p->whole && (!next || p->until < next->until)) {
+			next = p;
+		}
+	}
+	if (!next)
+		return 0;
+	if (half_open == HALF_OPEN) {
+		oldest->until = 0;
+		expire(l, false);
+		half_open--;
+	}
+	return answer(l, next, opts, half_open);
+}
+
+/* Who is connected: whose turn it is before those who have let others wait. */
+static struct pending *connected(struct weft_listener *l)
+{
+	struct pending *late = NULL;
+	uint64_t now = weft_now_ns();
+
+	for (struct pending *p = l->pend; p < l->pend + PENDING; p++) {
+		if (p->fd < 0 || !p->qp)
+			continue;
+		if (now < p->turn)
+			return p->ready ? p : NULL;
+		if (p->ready && (!late || p->until < late->until))
+			late = p;
+	}
+	return late;
+}
+
+/* When there is something to do even if nobody says anything. *busy: somebody is half open. */
+static uint64_t next_deadline(const struct weft_listener *l, uint64_t until, bool *busy)
+{
+	uint64_t now = weft_now_ns(), next = UINT64_MAX;
+
+	*busy = false;
+	for (const struct pending *p = l->pend; p < l->pend + PENDING; p++) {
+		if (p->fd < 0)
+			continue;
+		*busy |= !!p->qp;
+		if (p->until < next)
+			next = p->until;
+		if (p->qp && now < p->turn && p->turn < next)
+			next = p->turn;
+	}
+	/* whoever has been answered believes to be connected: he has his time even after ours */
+	return *busy || next < until ? next : until;
+}
+
+/* Wait for one thing to happen, and see to it. */
+static int step(struct weft_listener *l, uint64_t until)
+{
 	struct epoll_event ev;
-	int n;
+	int n = epoll_wait(l->ep_fd, &ev, 1, weft_cm_left(until));
+
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	if (ev.data.u64 == TAG_LISTEN)
+		return admit(l);
+	/* TAG_MORE is for those who poll l between calls */
+	if (ev.data.u64 >= PENDING)
+		return 0;
+	if (l->pend[ev.data.u64].qp)
+		hear_ready(l, &l->pend[ev.data.u64]);
+	else
+		hear_request(&l->pend[ev.data.u64]);
+	return 0;
+}
+
+/* Nobody stays half open behind the caller's back; who waits to be answered makes l readable. */
+static void end_call(struct weft_listener *l)
+{
+	uint64_t one = 1;
+
+	expire(l, true);
+	for (struct pending *p = l->pend; p < l->pend + PENDING; p++)
+		if (p->fd >= 0 && p->whole) {
+			(void)!write(l->more_fd, &one, sizeof(one));
+			break;
+		}
+}
+
+int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct weft_qp **out)
+{
+	uint64_t until = weft_cm_deadline(weft_cm_patience(opts)), next;
+	struct pending *done = NULL;
+	struct weft_qp *qp = NULL;
+	bool busy, interrupted = false;
+	uint64_t more;
+	int err;
 
 	pthread_mutex_lock(&l->lock);
-	for (;;) {
-		uint64_t now = weft_now_ns(), next = until;
-
-		for (int i = 0; i < PENDING; i++) {
-			struct pending *p = &l->pend[i];
-
-			if (p->fd >= 0 && now >= p->until)
-				drop_pending(p);
-			if (p->fd >= 0 && p->until < next)
-				next = p->until;
-		}
-		n = epoll_wait(l->ep_fd, &ev, 1, weft_cm_left(next));
-		if (n < 0) {
-			n = -errno;
+	(void)!read(l->more_fd, &more, sizeof(more));
+	do {
+		expire(l, false);
+		done = connected(l);
+		if (done) {
+			qp = hand_over(l, done);
+			err = weft_ctl_watch_cm(qp);
 			break;
 		}
-		if (n) {
-			n = accept_step(l, ev.data.u64, opts, qp);
-			if (n) {
-				n = n > 0 ? 0 : n;
-				break;
-			}
-		}
-		if (weft_now_ns() >= until) {
-			n = weft_err_quiet(ETIMEDOUT, l->dev->ifname,
-					   "nobody has connected within %u ms",
-					   weft_cm_patience(opts));
+		err = weft_now_ns() < until && !interrupted ? answer_next(l, opts) : 0;
+		if (err)
 			break;
+		next = next_deadline(l, until, &busy);
+		if (!busy && interrupted)
+			err = -EINTR;
+		else if (!busy && weft_now_ns() >= until)
+			err = weft_err_quiet(ETIMEDOUT, l->dev->ifname,
+					     "nobody has connected within %u ms",
+					     weft_cm_patience(opts));
+		else
+			err = step(l, next);
+		if (err == -EINTR && busy) {
+			interrupted = true;
+			err = 0;
 		}
-	}
+	} while (!err);
+	end_call(l);
 	pthread_mutex_unlock(&l->lock);
-	return n;
+	if (qp && err)
+		weft_qp_destroy(qp);
+	if (qp && !err)
+		*out = qp;
+	return err;
 }

@@ -313,15 +313,19 @@ void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why)
 	weft_qp_fail_end(qp);
 }
 
-void weft_qp_destroy(struct weft_qp *qp)
+/* No packet of it starts any more; after a grace period its places can be freed. */
+static void hide(struct weft_qp *qp)
+{
+	weft_ctl_unwatch_qp(qp);
+	weft_cq_del_qp(qp->cq, qp);
+	__atomic_store_n(&qp->dev->maps.ctl[qp->slot].state, WEFT_QP_CLOSED, __ATOMIC_RELEASE);
+}
+
+static void release(struct weft_qp *qp)
 {
 	struct weft_dev *dev = qp->dev;
 	struct weft_qpctl *ctl = &dev->maps.ctl[qp->slot];
 
-	weft_ctl_unwatch_qp(qp);
-	weft_cq_del_qp(qp->cq, qp);
-	__atomic_store_n(&ctl->state, WEFT_QP_CLOSED, __ATOMIC_RELEASE);
-	weft_grace();
 	weft_cq_quiesce(qp->cq, qp);
 	if (ctl->created)
 		weft_pins_settle_qp(dev, qp->slot);
@@ -338,6 +342,20 @@ void weft_qp_destroy(struct weft_qp *qp)
 	if (qp->own_cq)
 		weft_cq_destroy(qp->cq);
 	free(qp);
+}
+
+void weft_qp_destroy_all(struct weft_qp **qp, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		hide(qp[i]);
+	weft_grace();
+	for (unsigned i = 0; i < n; i++)
+		release(qp[i]);
+}
+
+void weft_qp_destroy(struct weft_qp *qp)
+{
+	weft_qp_destroy_all(&qp, 1);
 }
 
 void weft_qp_close(struct weft_qp *qp)

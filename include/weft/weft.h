@@ -193,8 +193,10 @@ void weft_listener_close(struct weft_listener *l);
 int weft_listener_fd(struct weft_listener *l); /* readable: weft_accept() has work */
 
 /*
- * Accept one connection; blocks up to connect_ms. The peer's private data is in
- * weft_qp_private(). -ETIMEDOUT, -EPROTO not a weft peer or another version.
+ * Accept one connection; blocks up to connect_ms, and 0.4 s longer for a peer who
+ * has come by then. The peer's private data is in weft_qp_private(). Who is no weft
+ * peer, or does not finish connecting, is refused and logged (WEFT_LOG_WARN), and
+ * does not end the call. -ETIMEDOUT nobody came; -ENOSPC, -EMFILE and others.
  */
 int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct weft_qp **qp);
 

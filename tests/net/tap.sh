@@ -133,6 +133,20 @@ ended() {	# gone, or a zombie that waits for us
 	[[ ! -e /proc/$1 || $(cut -d' ' -f3 "/proc/$1/stat" 2>/dev/null) == [ZX] ]]
 }
 
+# stranger SECONDS FORMAT: a client of the connection port 7000 or $PORT of B that sends FORMAT, as
+# printf takes it, and then stays for a while; its pid is in $STRANGER
+stranger() {
+	# shellcheck disable=SC2016	# for the inner shell
+	lab_spawn_in "$LAB_A" bash -c 'exec 3<>"/dev/tcp/10.9.0.2/$0" && printf "$2" >&3; exec sleep "$1"' \
+		"${PORT:-7000}" "$1" "$2"
+	STRANGER=$LAB_SPAWNED
+}
+
+# A REQUEST that is right; who sends it and no READY is half open.
+REQUEST='WEFT\0\1\0\1\0\1\0\0'			# versions, type, no private data
+REQUEST+='\0\1\0\1\0\0\0\0\0\0\5\x80\0\0\0\0'	# QP, PSN, payload 1408, flags
+REQUEST+='\x12\xb9\0\0connectnhashhash\0\0\0\0\0\0\0\0'
+
 # counter NS DEV NAME: a counter of `weft stats show`
 counter() {
 	local json

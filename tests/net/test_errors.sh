@@ -158,6 +158,42 @@ memory() {
 	until_true 5 rmdir "$CGROUP"
 }
 
+qps_are() {	# QPs of B, a pattern
+	# shellcheck disable=SC2053
+	[[ $("$WEFT" -n "$LAB_B" -j qp show "$LAB_IF_B" | grep -o '"qpn"' | wc -l) = $1 ]]
+}
+
+# Clients that are answered and then say nothing: they are waited for all at once.
+half_open() {
+	local server plain i t0
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	weft_a up "$LAB_IF_A"
+	t0=$(now)
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --region 64k --size 1k --count 10 --verify ++ \
+		"a client alone"
+	plain=$(since "$t0")
+	t -- until_true 3 qps_are 0 ++ "leaves no QP"
+	for ((i = 0; i < 8; i++)); do
+		PORT=7471 stranger 5 "$REQUEST"
+	done
+	t0=$(now)
+	until_true 2 qps_are "[1-8]"
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --region 64k --size 1k --count 10 --verify ++ \
+		"one that comes after 8 half-open ones"
+	i=$(since "$t0")
+	t "i - plain < 500" "connects within half a second more ($plain ms, then $i ms)"
+	t -- until_true 3 qps_are 0 ++ "and nothing of the half-open ones is left"
+	note "$(<"$LAB_TMP/perf")"
+	t -- kill -0 "$server" ++ "the server lives"
+	weft_a down "$LAB_IF_A"
+	lab_stop "$server"
+	until_true 3 nothing_left "$LAB_B"
+	t -- nothing_left "$LAB_B" ++ "nothing is left behind"
+}
+
 peers() {
 	: >"$LAB_TMP/perf"
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
@@ -188,10 +224,10 @@ peers() {
 		lab_in "$LAB_A" timeout 5 bash -c 'exec 3<>/dev/tcp/10.9.0.2/7471
 			head -c '"$((RANDOM % 600))"' /dev/urandom >&3; sleep 0.05' 2>/dev/null
 	done
-	for ((i = 0; i < 20; i++)); do	# more than the listener holds
+	for ((i = 0; i < 40; i++)); do	# more than the listener holds
 		lab_spawn_in "$LAB_A" bash -c 'exec 3<>/dev/tcp/10.9.0.2/7471; exec sleep 5'
 	done
-	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 --verify ++ "nor do 20 that send garbage and 20 silent ones"
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 --verify ++ "nor do 20 that send garbage and 40 silent ones"
 	t -- kill -0 "$server" ++ "the server lives"
 	lab_stop "$silent"
 	lab_stop "$server"
@@ -202,7 +238,7 @@ peers() {
 
 lab_begin
 lab_pair 3498
-for part in interfaces rights usage old_pins stale_pins tables memory peers; do
+for part in interfaces rights usage old_pins stale_pins tables memory half_open peers; do
 	tap_part $part && $part
 done
 tap_end

@@ -96,9 +96,10 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 		h.off = (uint64_t)slot * PERF_SLOT;
 	}
 	rc = weft_accept(srv->l, &o, &qp);
+	if (rc == -ETIMEDOUT || rc == -EINTR) /* whoever came was no client */
+		return;
 	if (rc) {
-		if (rc != -EAGAIN && rc != -EINTR)
-			cli_lib_fail(srv->dev, rc);
+		cli_lib_fail(srv->dev, rc);
 		if (rc == -ENODEV) { /* gone or taken down: no client can be served any more */
 			srv->gone = true;
 			perf_stop = 1;

@@ -7,7 +7,7 @@
 static int server(struct weft_dev *dev, const char *addr, struct weft_mr *mr)
 {
 	uint32_t key = weft_mr_key(mr); /* goes to the client at connection set-up */
-	struct weft_qp_opts o = { sizeof(o), .priv = &key, .priv_len = 4, .connect_ms = 60000 };
+	struct weft_qp_opts o = { sizeof(o), .priv = &key, .priv_len = 4, .connect_ms = ~0u };
 	struct weft_listener *l;
 	struct weft_qp *qp;
 

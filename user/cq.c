@@ -27,7 +27,7 @@ const char *weft_wc_str(enum weft_wc_status status)
 		[WEFT_WC_REM_ACCESS_ERR] = "remote access error",
 		[WEFT_WC_REM_CLOSED_ERR] = "remote side closed",
 		[WEFT_WC_RETRY_EXC_ERR] = "no answer from the peer",
-		[WEFT_WC_DEV_ERR] = "local interface is down or gone",
+		[WEFT_WC_DEV_ERR] = "local interface failed",
 		[WEFT_WC_FLUSH_ERR] = "flushed",
 		[WEFT_WC_GENERAL_ERR] = "general error",
 	};

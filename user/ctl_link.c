@@ -6,6 +6,12 @@
 
 #include "ctl.h"
 
+const char *weft_dev_lost(const struct weft_dev *dev)
+{
+	return dev->maps.cfg->flags & WEFT_DEV_DOWN ? "weft was taken down on this interface"
+						    : "the interface is gone";
+}
+
 static void device_dead(struct weft_ctl *c)
 {
 	struct weft_dev *dev = c->dev;
@@ -13,7 +19,7 @@ static void device_dead(struct weft_ctl *c)
 	if (dev->dead)
 		return;
 	__atomic_store_n(&dev->dead, true, __ATOMIC_RELEASE);
-	weft_logf(WEFT_LOG_WARN, "%s: the interface is gone; its connections fail", dev->ifname);
+	weft_logf(WEFT_LOG_WARN, "%s: %s; its connections fail", dev->ifname, weft_dev_lost(dev));
 	for (unsigned i = 0; i < c->n; i++) {
 		c->qp[i]->doom_ns = 0;
 		weft_ctl_doom(c, c->qp[i], WEFT_WC_DEV_ERR, 0);

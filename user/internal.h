@@ -267,7 +267,8 @@ int weft_ctl_watch_cm(struct weft_qp *qp); /* the stream now belongs to the cont
 void weft_ctl_unwatch_qp(struct weft_qp *qp);
 void weft_ctl_kick(
 	struct weft_dev *dev); /* something was posted on a quiet device: run the timer */
-void weft_ctl_poke(struct weft_dev *dev); /* look at all QPs now */
+void weft_ctl_poke(struct weft_dev *dev);              /* look at all QPs now */
+const char *weft_dev_lost(const struct weft_dev *dev); /* how, with dev->dead */
 
 uint64_t weft_now_ns(void); /* CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns */
 

@@ -84,7 +84,8 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	if (err)
 		return err;
 	if (__atomic_load_n(&dev->dead, __ATOMIC_ACQUIRE))
-		return weft_err(ENODEV, dev->ifname, "the interface is gone; open it again");
+		return weft_err(ENODEV, dev->ifname, "%s; close and open it again",
+				weft_dev_lost(dev));
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;

@@ -29,10 +29,38 @@ waiting() {
 	t ! perf_write --poll --event ++ "both together are refused"
 }
 
+# taken REGEX NOT-REGEX COMMAND...: the client's last words when that happens to its interface
+taken() {
+	local want=$1 not=$2 rc=0
+	shift 2
+	: >"$LAB_TMP/client"
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 30 >/dev/null 2>"$LAB_TMP/client"
+	CLIENT=$LAB_SPAWNED
+	until_true 10 transfers || echo "no transfer"
+	"$@"
+	until_true 10 ended "$CLIENT" || { echo "it does not end"; kill -KILL "$CLIENT"; }
+	lab_wait "$CLIENT" || rc=$?
+	echo "status $rc: $(<"$LAB_TMP/client")"
+	[ $rc = 1 ] && tail -n 1 "$LAB_TMP/client" | grep -qE "^weft: 10.9.0.2:7471: .*; .*$want" &&
+		! grep -qE "$not" "$LAB_TMP/client"
+}
+
+transfers() {
+	[ "$(counter "$LAB_A" "$LAB_IF_A" tx_data)" -gt 10000 ]
+}
+
+# The same status for all, but not the same words.
+interface() {
+	t -- taken 'the link is down' 'gone|taken down' ip -n "$LAB_A" link set "$LAB_IF_A" down ++ "link down"
+	ip -n "$LAB_A" link set "$LAB_IF_A" up
+	t -- taken 'taken down' 'gone|link is down' "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "weft down"
+	t -- taken 'interface is gone' 'taken down' ip -n "$LAB_A" link del "$LAB_IF_A" ++ "interface deleted"
+}
+
 lab_begin
 lab_pair 3498
 perf_server
-for part in waiting; do
+for part in waiting interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

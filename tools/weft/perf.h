@@ -128,6 +128,8 @@ struct perf_run {
 	bool csum;
 };
 
+/* What to do about a QP's end, in words. */
+const char *perf_remedy(const struct perf_run *r, enum weft_wc_status status);
 /* The measured parts. 0, or CLI_FAIL after a message. */
 int perf_run_write(struct perf_run *r);
 int perf_run_lat(struct perf_run *r);

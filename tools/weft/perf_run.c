@@ -3,7 +3,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -69,12 +73,37 @@ static void note_error(struct perf_run *r, enum weft_wc_status status)
 	r->errors++;
 }
 
-static const char *remedy(enum weft_wc_status s)
+/* One status for three troubles; the interface and its pins tell which. */
+static const char *dev_remedy(const char *dev)
+{
+	struct ifreq ifr = {};
+	struct pinned *list;
+	int fd, n, up;
+
+	if (!if_nametoindex(dev))
+		return "the interface is gone, see 'ip link'";
+	/* the pins may still be there, marked */
+	for (n = pins_find(NULL, &list); n > 0; n--)
+		if (!strcmp(list[n - 1].ifname, dev) && !(list[n - 1].cfg.flags & WEFT_DEV_DOWN))
+			break;
+	free(list);
+	if (!n)
+		return "weft was taken down on the interface, see 'weft dev show'";
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", dev);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	up = fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) ||
+	     ((ifr.ifr_flags & IFF_UP) && (ifr.ifr_flags & IFF_RUNNING));
+	if (fd >= 0)
+		close(fd);
+	return up ? "check the interface with 'ip link'" : "the link is down, see 'ip link'";
+}
+
+const char *perf_remedy(const struct perf_run *r, enum weft_wc_status s)
 {
 	switch (s) {
 	case WEFT_WC_REM_CLOSED_ERR: return "is the server still running there";
 	case WEFT_WC_RETRY_EXC_ERR: return "check the path and whether the server's host is up";
-	case WEFT_WC_DEV_ERR: return "check the interface with 'ip link'";
+	case WEFT_WC_DEV_ERR: return dev_remedy(r->dev);
 	default: return "see 'weft stats show'";
 	}
 }
@@ -85,7 +114,7 @@ static int report_errors(const struct perf_run *r)
 		return CLI_OK;
 	return cli_fail(r->peer, "%llu WRITEs failed, the first with \"%s\"; %s",
 			(unsigned long long)r->errors, weft_wc_str(r->first_error),
-			remedy(r->first_error));
+			perf_remedy(r, r->first_error));
 }
 
 /* A QP can fail with nothing outstanding that would say so. */
@@ -328,7 +357,7 @@ int perf_run_lat(struct perf_run *r)
 
 		r->errors = 1;
 		return cli_fail(r->peer, "the connection failed with \"%s\"; %s", weft_wc_str(s),
-				remedy(s));
+				perf_remedy(r, s));
 	}
 	return rc && rc != -EINTR ? cli_lib_fail(r->peer, rc) : CLI_OK;
 }

@@ -271,10 +271,8 @@ static int ask(struct perf_run *r, struct perf_msg *m)
 			;
 		status = weft_qp_status(r->ctl);
 		if (status != WEFT_WC_SUCCESS)
-			return cli_fail(r->peer,
-					"the connection failed with \"%s\"; is the server "
-					"still running there",
-					weft_wc_str(status));
+			return cli_fail(r->peer, "the connection failed with \"%s\"; %s",
+					weft_wc_str(status), perf_remedy(r, status));
 		if (perf_stop)
 			return CLI_INTR;
 		if (perf_now() > end)

@@ -272,8 +272,14 @@ static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db_tx)
 
 /* ---- attaching ---- */
 
-static int refused(struct weft_dev *dev, const struct weft_link *link, int err)
+static int refused(struct weft_dev *dev, const struct weft_link *link, int err, const char *why)
 {
+	/* that it has no native XDP at all is said more plainly below */
+	if (*why && err != -EBUSY && err != -EEXIST && !strstr(why, "in native mode"))
+		return weft_err(err == -ERANGE || err == -EINVAL ? EOPNOTSUPP : -err, dev->ifname,
+				"the kernel refused native XDP: \"%s\" (its MTU is %u); "
+				"change that with 'ip link' or 'ethtool'",
+				why, link->mtu);
 	switch (err) {
 	case -EBUSY:
 	case -EEXIST:
@@ -368,7 +374,7 @@ int weft_attach_check(struct weft_dev *dev, const struct weft_link *link)
 			"weft is attached, but its pins are not in the %s seen here "
 			"('ip netns exec' hides it); name the namespace instead of entering it",
 			WEFT_BPFFS);
-	return refused(dev, link, -EBUSY);
+	return refused(dev, link, -EBUSY, "");
 }
 
 int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
@@ -377,6 +383,7 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 	struct nic nic = {};
 	struct weft_bpf *skel;
 	int err, db = 0, db_tx = 0;
+	char why[160];
 
 	look_at_nic(dev->ifname, link, &nic);
 	err = each_cpu(count_cpu, &nic);
@@ -401,8 +408,11 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 	}
 	if (!err) {
 		err = attach_link(dev, skel->progs.weft_nic, dev->ifindex, WEFT_PIN_NIC_LINK);
-		if (err)
-			err = refused(dev, link, err);
+		if (err) {
+			weft_xdp_why(dev->ifindex, bpf_program__fd(skel->progs.weft_nic), why,
+				     sizeof(why));
+			err = refused(dev, link, err, why);
+		}
 	}
 	weft_bpf__destroy(skel);
 	return err;

@@ -13,6 +13,9 @@ int weft_ns_open(struct weft_dev *dev, const char *netns);
 int weft_veth_create(const char *a, const char *b, unsigned queues);
 int weft_link_up(const char *ifname);
 
+/* xdp_why.c: why the interface refuses the program, in the kernel's words; "": it does not say. */
+void weft_xdp_why(int ifindex, int prog_fd, char *why, size_t len);
+
 /* pins.c */
 int weft_pins_enter(struct weft_dev *dev,
 		    int timeout_ms); /* the door; token for weft_pins_exit() */

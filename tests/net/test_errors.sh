@@ -51,7 +51,8 @@ interfaces() {
 	ip -n "$LAB_A" link add p0 mtu 9000 type veth peer name p1 mtu 9000
 	ip -n "$LAB_A" link set p0 up
 	ip -n "$LAB_A" link set p1 up
-	t -- shape 1 'p0: .*MTU' "$WEFT" -n "$LAB_A" up p0 ++ "an MTU that the driver refuses"
+	t -- shape 1 'p0: .*Peer MTU is too large to set XDP' "$WEFT" -n "$LAB_A" up p0 ++ \
+		"an MTU that the driver refuses, in the kernel's words"
 	ip -n "$LAB_A" link set p0 mtu 1500
 	ip -n "$LAB_A" link set p1 mtu 1500
 	lab_spawn_in "$LAB_A" "$WIRELAB" run --ports p0,p1 --pin "/sys/fs/bpf/wirelab-$LAB_ID-e" \

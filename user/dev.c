@@ -55,6 +55,7 @@ static int create(struct weft_dev *dev, const struct weft_open_opts *opts,
 		err = weft_err(errno, dev->ifname, "cannot lock %s: %s", dev->pin_dir,
 			       strerror(errno));
 	} else {
+		weft_flush(NULL); /* what others could not: their namespace is gone */
 		err = weft_attach(dev, opts, link);
 		if (!err && mkdirat(dev->pin_fd, WEFT_PIN_LOCK, 0700))
 			err = weft_err(errno, dev->ifname, "cannot create %s/%s: %s", dev->pin_dir,

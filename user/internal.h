@@ -200,6 +200,12 @@ int weft_pins_purge_dead(
  */
 void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot);
 
+/*
+ * flush.c: remove the pins of interfaces that are gone, in every namespace; those
+ * that a process still uses stay. Calls removed() (or NULL) for each; how many, or -errno.
+ */
+int weft_flush(void (*removed)(const char *dir));
+
 /* attach.c: first user: load, veth, attach, pin; last user: undo. */
 
 /* grace.c */

@@ -223,26 +223,33 @@ static inline int weft_td_complete(int dir_fd)
 	return !faccessat(dir_fd, WEFT_PIN_LOCK, F_OK, 0);
 }
 
-/*
- * Remove what is pinned in `dir` and what it stands for, then the directory. In
- * the interface's network namespace. ifindex is used when devcfg cannot tell.
- * Doing it twice, or after half a set-up, is fine. 0 when the directory is gone.
- */
-static inline int weft_td_remove(const char *dir, uint32_t ifindex)
+/* Where a pinned link is attached: an interface index, 0: its interface is gone, -errno: no link. */
+static inline int weft_td_link_at(const char *dir, const char *name)
 {
-	char tx[IFNAMSIZ], rx[IFNAMSIZ];
-	struct weft_cfg_head head;
+	struct bpf_link_info info;
+	union bpf_attr attr;
+	int fd = weft_td_obj(dir, name), err;
+
+	if (fd < 0)
+		return fd;
+	memset(&attr, 0, sizeof(attr));
+	memset(&info, 0, sizeof(info));
+	attr.info.bpf_fd = fd;
+	attr.info.info_len = sizeof(info);
+	attr.info.info = (uintptr_t)&info;
+	err = weft_td_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
+	close(fd);
+	return err ? err : (int)info.xdp.ifindex;
+}
+
+/* Remove what is pinned in `dir` and the directory. 0 when it is gone. */
+static inline int weft_td_unpin(const char *dir)
+{
 	struct dirent *e;
 	DIR *d;
 
 	weft_td_detach(dir, WEFT_PIN_NIC_LINK);
 	weft_td_detach(dir, WEFT_PIN_DB_LINK);
-	if (!weft_td_cfg(dir, &head, NULL) && head.ifindex)
-		ifindex = head.ifindex;
-	if (ifindex) {
-		weft_td_db_names(ifindex, tx, rx);
-		weft_td_link_del(tx);
-	}
 	d = opendir(dir);
 	if (!d)
 		return errno == ENOENT ? 0 : -errno;
@@ -261,6 +268,34 @@ static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 	weft_td_close_door(dir, LOCK_NB);
 	rmdir(WEFT_PIN_BASE); /* stays when other devices are in it */
 	return 0;
+}
+
+/*
+ * Remove what is pinned in `dir` and what it stands for, then the directory. In
+ * the interface's network namespace. ifindex is used when devcfg cannot tell.
+ * Doing it twice, or after half a set-up, is fine. 0 when the directory is gone.
+ */
+static inline int weft_td_remove(const char *dir, uint32_t ifindex)
+{
+	char tx[IFNAMSIZ], rx[IFNAMSIZ];
+	struct weft_cfg_head head;
+	int db;
+
+	weft_td_detach(dir, WEFT_PIN_NIC_LINK);
+	if (!weft_td_cfg(dir, &head, NULL) && head.ifindex)
+		ifindex = head.ifindex;
+	/*
+	 * Another device may have the index and the name by now, in a namespace that
+	 * has our inode: what is deleted must be where our link is. Before it is
+	 * detached, so that a removal cut short can be repeated.
+	 */
+	db = weft_td_link_at(dir, WEFT_PIN_DB_LINK);
+	if (ifindex && db) {
+		weft_td_db_names(ifindex, tx, rx);
+		if (db < 0 || if_nametoindex(rx) == (unsigned)db)
+			weft_td_link_del(tx);
+	}
+	return weft_td_unpin(dir);
 }
 
 #endif

@@ -30,7 +30,10 @@ static const char down_help[] =
 
 static const char dev_help[] =
 	"usage: weft dev [ show ] [ DEV ] [ -j ]\n"
+	"       weft dev flush [ -j ]\n"
 	"\n"
+	"flush removes what 'weft up' left in /sys/fs/bpf for interfaces that are gone, also of\n"
+	"deleted network namespaces. show:\n"
 	"Interfaces that weft is on: mode, programs, queues, MTU, payload and why, frame growth,\n"
 	"checksum mode, UDP port, budget, users, doorbell interfaces, pin directory.\n";
 
@@ -360,6 +363,33 @@ static int show(const struct pinned *p, struct json_object *out)
 	return CLI_OK;
 }
 
+static struct json_object *flushed; /* NULL: print text */
+
+static void print_flushed(const char *dir)
+{
+	struct json_object *o;
+
+	if (!flushed) {
+		printf("removed %s\n", dir);
+		return;
+	}
+	o = json_object_new_object();
+	cli_add_str(o, "pins", dir);
+	json_object_array_add(flushed, o);
+}
+
+static int flush(void)
+{
+	int n;
+
+	flushed = cli.json ? json_object_new_array() : NULL;
+	n = weft_flush(print_flushed);
+	if (n >= 0)
+		return flushed ? cli_print(flushed) : CLI_OK;
+	json_object_put(flushed);
+	return cli_fail("/sys/fs/bpf/weft", "%s; run as root", strerror(-n));
+}
+
 int cmd_dev(int argc, char **argv)
 {
 	const char *dev;
@@ -367,6 +397,8 @@ int cmd_dev(int argc, char **argv)
 
 	if (rc >= 0)
 		return rc;
+	if (argc == 1 && !strcmp(argv[0], "flush"))
+		return flush();
 	if (argc && !strcmp(argv[0], "show")) {
 		argc--;
 		argv++;

@@ -22,6 +22,7 @@ static const char help[] =
 	"       weft up DEV [ port N ] [ csum { on | off } ]\n"
 	"       weft down DEV\n"
 	"       weft dev [ show ] [ DEV ]\n"
+	"       weft dev flush\n"
 	"       weft qp [ show ] [ DEV ]\n"
 	"       weft qp set DEV QPN cwnd PACKETS\n"
 	"       weft mr [ show ] [ DEV ]\n"

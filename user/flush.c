@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Pins of interfaces that are gone, of any network namespace: found by their links, and removed. */
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/file.h>
+
+#include "device.h"
+
+/*
+ * The kernel lets go of a link when its interface goes, and a device cannot work
+ * without both of its own; nothing ever brings one back. So a link without an
+ * interface tells, whoever has the namespace's inode or the interface's name now.
+ */
+static bool gone(const char *dir)
+{
+	return !weft_td_link_at(dir, WEFT_PIN_NIC_LINK) || !weft_td_link_at(dir, WEFT_PIN_DB_LINK);
+}
+
+/* Nobody opens, uses or removes it: the door and the directory are ours. */
+static bool remove_if_gone(const char *dir)
+{
+	char door[WEFT_PATH_MAX];
+	bool removed = false;
+	int door_fd, fd;
+
+	if (!gone(dir))
+		return false;
+	weft_td_door(dir, door);
+	if (mkdir(door, 0700) && errno != EEXIST)
+		return false;
+	door_fd = open(door, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (door_fd < 0)
+		return false;
+	if (flock(door_fd, LOCK_EX | LOCK_NB) || !weft_td_linked(door_fd, door))
+		goto out;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, dir) && gone(dir))
+			/* not what it stands for: its doorbell went with it, or is not here */
+			removed = !weft_td_unpin(dir);
+		close(fd);
+	}
+	rmdir(door);
+out:
+	close(door_fd);
+	return removed;
+}
+
+int weft_flush(void (*removed)(const char *dir))
+{
+	char dir[WEFT_PATH_MAX];
+	struct dirent *e;
+	int n = 0;
+	DIR *d;
+
+	d = opendir(WEFT_PIN_BASE);
+	if (!d)
+		return errno == ENOENT ? 0 : -errno;
+	while ((e = readdir(d))) {
+		if (e->d_name[0] < '0' || e->d_name[0] > '9') /* "." and doors */
+			continue;
+		if (snprintf(dir, sizeof(dir), "%s/%s", WEFT_PIN_BASE, e->d_name) >=
+			    (int)sizeof(dir) ||
+		    !remove_if_gone(dir))
+			continue;
+		weft_logf(WEFT_LOG_INFO, "%s: its interface is gone; removed", dir);
+		if (removed)
+			removed(dir);
+		n++;
+	}
+	closedir(d);
+	if (n)
+		rmdir(WEFT_PIN_BASE); /* stays while there are devices */
+	return n;
+}

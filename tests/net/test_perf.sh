@@ -29,6 +29,17 @@ waiting() {
 	t ! perf_write --poll --event ++ "both together are refused"
 }
 
+# Latency runs touch fresh memory all the time, and all of it is compared.
+latency() {
+	t -- perf_write --lat --time 0.5 --verify ++ "--lat, the whole of 64 MiB compared"
+	t -- grep -q 'all 67108864 bytes are right' "$LAB_TMP/perf" ++ "at the server, too"
+	note "$(<"$LAB_TMP/write")"
+	t "$(field write packets) < 2 * $(field write messages)" "the packets that filled it do not count"
+	t -- perf_write --lat --size 1001 --count 3000 --region 65537 --verify ++ "odd sizes"
+	t -- perf_write --lat --size 0 --count 100 --verify ++ "and empty messages"
+	t -- perf_write --lat --event --count 2000 --verify ++ "with --event"
+}
+
 # taken REGEX NOT-REGEX COMMAND...: the client's last words when that happens to its interface
 taken() {
 	local want=$1 not=$2 rc=0
@@ -60,7 +71,7 @@ interface() {
 lab_begin
 lab_pair 3498
 perf_server
-for part in waiting interface; do
+for part in waiting latency interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

@@ -61,20 +61,22 @@ void perf_fill(void *mem, uint64_t len, uint64_t seed)
 	memcpy((uint8_t *)mem + n * 8, &tail, len & 7);
 }
 
-uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed)
+uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed, uint64_t rest)
 {
-	const uint64_t *w = mem;
-	uint64_t whole = covered / 8, at;
+	for (uint64_t i = 0; i * 8 < len; i++) {
+		uint64_t left = len - i * 8, got = 0, diff;
+		uint64_t want = rest ? word(rest, i) : 0, mask = 0; /* of what is covered */
 
-	for (uint64_t i = 0; i < whole; i++)
-		if (w[i] != word(seed, i))
-			return i * 8 + __builtin_ctzll(w[i] ^ word(seed, i)) / 8;
-	/* a word that is covered in part, then zeros */
-	for (at = whole * 8; at < len; at++) {
-		uint8_t want = at < covered ? word(seed, whole) >> (8 * (at & 7)) : 0;
-
-		if (((const uint8_t *)mem)[at] != want)
-			return at;
+		if (i * 8 < covered)
+			mask = covered - i * 8 < 8 ? (1ull << 8 * (covered & 7)) - 1 : ~0ull;
+		if (mask)
+			want = (word(seed, i) & mask) | (want & ~mask);
+		memcpy(&got, (const uint8_t *)mem + i * 8, left < 8 ? left : 8);
+		if (left < 8)
+			want &= (1ull << 8 * left) - 1;
+		diff = got ^ want;
+		if (diff)
+			return i * 8 + __builtin_ctzll(diff) / 8;
 	}
 	return len;
 }

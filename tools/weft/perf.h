@@ -20,7 +20,7 @@
  */
 #define PERF_PORT       7471
 #define PERF_MAGIC      0x66726570u /* "perf" */
-#define PERF_VERSION    1
+#define PERF_VERSION    2
 #define PERF_REGION     (64ull << 20) /* default region, bytes */
 #define PERF_REGION_MAX (1ull << 30)
 #define PERF_SLOT       512 /* control memory a QP: the peer's message, then ours */
@@ -57,11 +57,12 @@ struct perf_msg {
 	uint64_t region;  /* bytes in the region */
 	uint64_t slots;   /* messages that fit into it */
 	uint64_t seed;    /* of the test data */
-	uint64_t covered; /* VERIFY: bytes written; the rest must be zero */
+	uint64_t covered; /* VERIFY: bytes written with it; behind them */
+	uint64_t rest;    /* is the data of this seed, zeros if it is 0 */
 	uint64_t bad;     /* VERIFY: offset of the first wrong byte */
 	uint32_t key;     /* START: of the client's region; answer: of the server's */
-	uint32_t pad;
-	char text[96]; /* answer: what went wrong */
+	uint32_t skip;    /* ECHO: messages on data QP 0 before those to be answered */
+	char text[96];    /* answer: what went wrong */
 };
 
 _Static_assert(sizeof(struct perf_hello) <= WEFT_PRIVATE_MAX, "private data");
@@ -73,8 +74,12 @@ uint64_t perf_now(void); /* ns */
 
 /* Test data: word i of the region is a hash of seed and i. */
 void perf_fill(void *mem, uint64_t len, uint64_t seed);
-/* Returns the offset of the first byte that is not what it should be, or len. */
-uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed);
+/*
+ * Returns the offset of the first byte that is not what it should be, or len: up to
+ * `covered` the data of seed, then that of rest, or zeros if rest is 0.
+ */
+uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed,
+		      uint64_t rest);
 
 /* Latency in log buckets, 128 in each power of two: at most 0.8% off. Values in ns. */
 struct perf_hist {
@@ -105,7 +110,7 @@ struct perf_run {
 	uint8_t *ctl_mem;
 	struct weft_mr *ctl_mr;
 	struct perf_hello srv;
-	uint64_t id, seed;
+	uint64_t id, seed, rest; /* rest: see perf_msg */
 	uint32_t answers;
 	struct perf_lane *lane;
 	unsigned lanes;
@@ -130,6 +135,8 @@ struct perf_run {
 
 /* What to do about a QP's end, in words. */
 const char *perf_remedy(const struct perf_run *r, enum weft_wc_status status);
+/* Before a latency run: the server's whole region is written, in *n messages. 0, or CLI_FAIL. */
+int perf_prefill(struct perf_run *r, unsigned *n);
 /* The measured parts. 0, or CLI_FAIL after a message. */
 int perf_run_write(struct perf_run *r);
 int perf_run_lat(struct perf_run *r);

@@ -18,6 +18,7 @@
 #define SMALL         4096 /* bytes */
 #define SMALL_SPIN_NS 20000
 #define NEVER         UINT64_MAX
+#define PREFILL       (1u << 20) /* bytes in a message */
 
 static double cpu_seconds(void)
 {
@@ -260,6 +261,51 @@ int perf_run_write(struct perf_run *r)
 	if (broken)
 		note_broken(r);
 	return report_errors(r);
+}
+
+int perf_prefill(struct perf_run *r, unsigned *n)
+{
+	struct perf_lane *l = &r->lane[0];
+	struct weft_qp_stats st = { .size = sizeof(st) };
+	uint64_t off = 0, alive = perf_now();
+	unsigned good;
+
+	for (*n = 0; off < r->region || l->out;) {
+		uint64_t left = r->region - off;
+		struct weft_write w = {
+			.mr = r->mr,
+			.off = off,
+			.len = left < PREFILL ? left : PREFILL,
+			.rkey = r->rkey,
+			.roff = off,
+		};
+		int rc = left ? weft_post_write(l->qp, &w) : -EAGAIN;
+
+		if (!rc) {
+			off += w.len;
+			l->out++;
+			++*n;
+			continue;
+		}
+		if (rc != -EAGAIN)
+			return cli_lib_fail(r->peer, rc);
+		rc = weft_cq_wait(r->cq, WEFT_ARM_TX, 100);
+		if (rc < 0 && rc != -EINTR)
+			return cli_lib_fail(r->peer, rc);
+		if (reap(r, &good))
+			alive = perf_now();
+		if (r->errors)
+			return report_errors(r);
+		if (perf_stop || perf_now() - alive > PERF_PATIENCE_S * 1000000000ull)
+			return cli_fail(r->peer,
+					"the region could not be written; see 'weft qp show %s'",
+					r->dev);
+	}
+	if (!weft_qp_stats(l->qp, &st)) { /* the run's packets alone are reported */
+		r->packets -= st.packets;
+		r->retransmits -= st.retransmits;
+	}
+	return CLI_OK;
 }
 
 /* Wait for the answer to one message. 0, -EPIPE on an error, -EINTR. */

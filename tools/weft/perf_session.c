@@ -98,7 +98,7 @@ static void do_verify(struct session *s, struct perf_msg *m)
 		snprintf(m->text, sizeof(m->text), "there is nothing to verify");
 		return;
 	}
-	m->bad = perf_compare(s->mem, len, m->covered, m->seed);
+	m->bad = perf_compare(s->mem, len, m->covered, m->seed, m->rest);
 	m->err = m->bad != len;
 	if (m->err)
 		say(s, "verify", "byte %llu is wrong", (unsigned long long)m->bad);
@@ -143,18 +143,21 @@ static int post_pong(struct session *s, struct weft_qp *qp, uint32_t n)
 	return weft_post_write(qp, &w);
 }
 
-/* Answer every message on the data QP until the run ends or the client asks for something. */
-static void echo(struct session *s)
+/*
+ * Answer every message on the data QP after the first `skip` until the run ends or the
+ * client asks for something.
+ */
+static void echo(struct session *s, uint32_t skip)
 {
 	struct weft_qp *qp = first_data_qp(s);
 	struct weft_cq *cq = qp ? weft_qp_cq(qp) : NULL;
 	bool event = s->start.flags & PERF_F_EVENT;
 	struct weft_wc wc[16];
-	uint32_t seen = 0;
+	uint32_t seen = skip;
 
 	for (unsigned spin = 1; qp; spin++) {
-		while (seen != weft_qp_arrived(qp)) {
-			if (post_pong(s, qp, seen))
+		while ((int32_t)(weft_qp_arrived(qp) - seen) > 0) {
+			if (post_pong(s, qp, seen - skip))
 				break;
 			seen++;
 		}
@@ -204,7 +207,7 @@ static void handle(struct session *s)
 	}
 	answer(s, &m);
 	if (m.op == PERF_ECHO && !m.err)
-		echo(s);
+		echo(s, m.skip);
 }
 
 void *session_serve(void *arg)

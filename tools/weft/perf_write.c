@@ -182,14 +182,10 @@ static int parse(struct perf_run *r, int argc, char **argv)
 /* Region and how the messages lie in it: one behind the other, again and again. */
 static void lay_out(struct perf_run *r)
 {
-	uint64_t want = r->lat ? 16384 : PERF_REGION;
-
 	if (!r->region) {
-		r->region = want > 2 * r->size || r->lat ? want : 2 * r->size;
+		r->region = PERF_REGION > 2 * r->size ? PERF_REGION : 2 * r->size;
 		if (r->region > PERF_REGION_MAX)
 			r->region = PERF_REGION_MAX;
-		if (r->region < r->size)
-			r->region = r->size;
 	}
 	r->slots = r->size ? r->region / r->size : 1;
 }
@@ -289,6 +285,25 @@ static int ask(struct perf_run *r, struct perf_msg *m)
 	return 0;
 }
 
+/*
+ * Small messages cover a part of the region; for the whole to be compared all of it
+ * is written beforehand, with other data.
+ */
+static int set_up_lat(struct perf_run *r)
+{
+	struct perf_msg m = { .op = PERF_ECHO };
+
+	if (r->verify) {
+		r->rest = r->seed + 1;
+		perf_fill(r->mem, r->region, r->rest);
+		perf_fill(r->pong, r->region, r->rest);
+		if (perf_prefill(r, &m.skip))
+			return CLI_FAIL;
+		perf_fill(r->mem, r->region, r->seed);
+	}
+	return ask(r, &m);
+}
+
 static int set_up(struct perf_run *r)
 {
 	struct perf_msg m = {
@@ -333,10 +348,7 @@ static int set_up(struct perf_run *r)
 		if (rc)
 			return rc;
 	}
-	if (!r->lat)
-		return 0;
-	m = (struct perf_msg){ .op = PERF_ECHO };
-	return ask(r, &m);
+	return r->lat ? set_up_lat(r) : 0;
 }
 
 static void tear_down(struct perf_run *r)
@@ -358,9 +370,11 @@ static void tear_down(struct perf_run *r)
 static int verify(struct perf_run *r)
 {
 	uint64_t full = r->posted < r->slots ? r->posted : r->slots;
-	struct perf_msg m = {
-		.op = PERF_VERIFY, .region = r->region, .seed = r->seed, .covered = full * r->size
-	};
+	struct perf_msg m = { .op = PERF_VERIFY,
+			      .region = r->region,
+			      .seed = r->seed,
+			      .covered = full * r->size,
+			      .rest = r->rest };
 	uint64_t covered = m.covered, bad;
 	int rc = ask(r, &m);
 
@@ -374,7 +388,7 @@ static int verify(struct perf_run *r)
 				(unsigned long long)m.bad, r->dev);
 	if (!r->lat)
 		return 0;
-	bad = perf_compare(r->pong, r->region, covered, r->seed);
+	bad = perf_compare(r->pong, r->region, covered, r->seed, r->rest);
 	r->verified = bad == r->region;
 	if (bad != r->region)
 		return cli_fail(

@@ -61,7 +61,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	struct weft_score r = {};
 	struct weft_ring *ring;
 	struct work *wk = work_get();
-	__u32 dom, now, conf, prod, wnd, n, hl, share, used;
+	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used;
 	bool was, is, late = false, first;
 	int other = -1;
 
@@ -74,6 +74,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		return drop(st, doorbell);
 	count(st, doorbell);
 	dom = my_domain(cfg);
+	here = 1u << dom;
 	now = now_ticks();
 	conf = READ_ONCE(ctl->cwnd);
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
@@ -89,21 +90,20 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	n = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
 	first = q->tx.inflight == 0;
 	if (n && n <= 2 && op == WEFT_DB_POST && next_fits(&q->tx, ring, hl, flen)) {
-		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-		if (c == WEFT_CLAIM_OK)
-			weft_ring_active(&q->tx, ring);
-		else if (c == WEFT_CLAIM_ERROR) {
-			publish_err(&q->tx, ring);
+		c = claim(cfg, run, &q->tx, ring, prod, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_ERROR)
 			n = 0;
-		}
 	}
+	if (op == WEFT_DB_POST)
+		q->tx.post_dom = dom;
 	/*
 	 * Many packets to come, and this CPU is the one that posts: let another
 	 * carry them, or all of it would run inside the post. The frame that goes
 	 * there is as good as a token.
 	 */
-	if (c == WEFT_CLAIM_EMPTY && n > 2 && op == WEFT_DB_POST)
-		other = idle_cpu(ctl, &q->tx, dom);
+	if (c == WEFT_CLAIM_EMPTY && n > 2 &&
+	    (op == WEFT_DB_POST || (op == WEFT_DB_LOOK && app_domain(ctl, &q->tx, ring) == here)))
+		other = idle_cpu(ctl, &q->tx, here);
 	if (other >= 0)
 		weft_ring_active(&q->tx, ring);
 	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;
@@ -116,6 +116,8 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	st->count.lost += r.lost;
 	if (late)
 		count(st, timeout);
+	if (c == WEFT_CLAIM_ERROR)
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 
 	if (c == WEFT_CLAIM_OK) {
 		count(st, inplace);
@@ -157,7 +159,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	enum weft_claim c;
 	struct weft_ring *ring;
 	struct work *wk = work_get();
-	__u32 dom, now, prod, wnd;
+	__u32 dom, now, prod;
 	__s32 delta = 0;
 
 	if (!st || !cfg)
@@ -189,37 +191,22 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	} else {
 		delta = -has_tokens(&q->tx);
 		weft_tx_grown(&q->tx, dom);
-		wnd = window(cfg, run, &q->tx);
-		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-		if (c == WEFT_CLAIM_OK)
-			weft_ring_active(&q->tx, ring);
-		else if (c == WEFT_CLAIM_ERROR)
-			publish_err(&q->tx, ring);
-		else
+		c = claim(cfg, run, &q->tx, ring, prod, now, dom, &wk->seg);
+		if (c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_CWND || c == WEFT_CLAIM_WINDOW)
 			weft_ring_absorb(&q->tx, ring);
 		delta += has_tokens(&q->tx);
 	}
 	bpf_spin_unlock(&q->lock);
 
-	/* I7, as in tx_ack() */
-	if (!claimed && c == WEFT_CLAIM_EMPTY && weft_ring_recheck(ring, prod)) {
-		prod = READ_ONCE(ring->sq_prod);
-		bpf_spin_lock(&q->lock);
-		delta -= has_tokens(&q->tx);
-		wnd = window(cfg, run, &q->tx);
-		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-		if (c == WEFT_CLAIM_OK)
-			weft_ring_active(&q->tx, ring);
-		else if (c == WEFT_CLAIM_ERROR)
-			publish_err(&q->tx, ring);
-		delta += has_tokens(&q->tx);
-		bpf_spin_unlock(&q->lock);
-	}
+	if (!claimed && c == WEFT_CLAIM_EMPTY)
+		c = claim_again(cfg, run, q, ring, prod, now, dom, &wk->seg, &delta);
 	if (!claimed) {
 		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
 		account_rescue(run, &wk->seg, c);
 		account_delta(run, delta);
 	}
+	if (c == WEFT_CLAIM_ERROR)
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	if (c != WEFT_CLAIM_OK)
 		return drop(st, template);
 	wk->now = now;

@@ -206,8 +206,9 @@ STEP int copy_edge(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 at, __u32 le
 
 #define EDGE 4096 /* room that a variable-length copy must have behind it */
 
-/* Frame to memory: len is 0 to WEFT_PAYLOAD_MAX. */
-static __always_inline int place(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 hl, __u32 len)
+/* Frame to memory, or with `store` memory to frame: len is 0 to WEFT_PAYLOAD_MAX. */
+static __always_inline int copy(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 hl, __u32 len,
+				bool store)
 {
 	__u32 o = off & (WEFT_CHUNK - 1);
 	__u64 n = len;
@@ -216,32 +217,26 @@ static __always_inline int place(struct xdp_md *ctx, __u32 pool, __u64 off, __u3
 	if (!len)
 		return 0;
 	if (unlikely(o > WEFT_CHUNK - EDGE))
-		return copy_edge(ctx, pool, off, hl, len);
+		return copy_edge(ctx, pool, off, hl | (__u32)store << 31, len);
 	p = chunk_get(pool, off >> WEFT_CHUNK_SHIFT);
 	if (!p)
 		return -1;
 	n = ((n - 1) & (EDGE - 1)) + 1;
 	opaque(n);
-	return bpf_xdp_load_bytes(ctx, hl, p + o, n) ? -1 : 0;
+	return (store ? bpf_xdp_store_bytes(ctx, hl, p + o, n)
+		      : bpf_xdp_load_bytes(ctx, hl, p + o, n))
+		       ? -1
+		       : 0;
 }
 
-/* Memory to frame. */
+static __always_inline int place(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 hl, __u32 len)
+{
+	return copy(ctx, pool, off, hl, len, false);
+}
+
 static __always_inline int fetch(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 hl, __u32 len)
 {
-	__u32 o = off & (WEFT_CHUNK - 1);
-	__u64 n = len;
-	__u8 *p;
-
-	if (!len)
-		return 0;
-	if (unlikely(o > WEFT_CHUNK - EDGE))
-		return copy_edge(ctx, pool, off, hl | 1u << 31, len);
-	p = chunk_get(pool, off >> WEFT_CHUNK_SHIFT);
-	if (!p)
-		return -1;
-	n = ((n - 1) & (EDGE - 1)) + 1;
-	opaque(n);
-	return bpf_xdp_store_bytes(ctx, hl, p + o, n) ? -1 : 0;
+	return copy(ctx, pool, off, hl, len, true);
 }
 
 /* ---- UDP checksum ---- */
@@ -311,6 +306,28 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
 	s += bpf_htonl(ulen);
 	s += bpf_htonl(IPPROTO_UDP);
 	return fold(s);
+}
+
+/* ---- length ---- */
+
+#define HEAD_STEP 256 /* bytes from which on a frame changes its length at the head */
+
+/*
+ * Change the frame's length; whoever asks writes all headers anew. Room at the
+ * head is as good as room at the tail, and the kernel does not zero it: on a
+ * veth, where DATA and its ACK are one buffer, the payload's room waits in front
+ * of the ACK. A frame fresh from a NIC has its room behind; for few bytes that
+ * is tried first, so that the headroom others count on stays.
+ */
+static __always_inline int frame_resize(struct xdp_md *ctx, __u32 from, __u32 to)
+{
+	int more = (int)to - (int)from;
+
+	if (!more)
+		return 0;
+	if (more >= HEAD_STEP || more <= -HEAD_STEP)
+		return bpf_xdp_adjust_head(ctx, -more) && bpf_xdp_adjust_tail(ctx, more);
+	return bpf_xdp_adjust_tail(ctx, more) && bpf_xdp_adjust_head(ctx, -more);
 }
 
 /* ---- headers ---- */

@@ -21,8 +21,9 @@ ARRAY(devrun, 1, struct weft_devrun, BPF_F_MMAPABLE);
 ARRAY(owners, 1, struct weft_owners, BPF_F_MMAPABLE);
 ARRAY(mrs, WEFT_MRS, struct weft_mr_ent, BPF_F_MMAPABLE);
 ARRAY(qpctl, WEFT_QPS, struct weft_qpctl, BPF_F_MMAPABLE);
-ARRAY(qptx, WEFT_QPS, struct weft_qptx, 0);
-ARRAY(qprx, WEFT_QPS, struct weft_qprx, 0);
+/* mmapable, since only then values begin at a cache line; nobody maps them, for they hold locks */
+ARRAY(qptx, WEFT_QPS, struct weft_qptx, BPF_F_MMAPABLE);
+ARRAY(qprx, WEFT_QPS, struct weft_qprx, BPF_F_MMAPABLE);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

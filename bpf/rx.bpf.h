@@ -14,7 +14,7 @@ static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_s
 	__u32 flen = frame_len(ctx);
 
 	/* I6: never longer than what it answers */
-	if (flen != p->hl && bpf_xdp_adjust_tail(ctx, (int)p->hl - (int)flen))
+	if (frame_resize(ctx, flen, p->hl))
 		return drop(st, reply);
 	u->h.ver = WEFT_WIRE_VER;
 	u->h.ev = p->u.h.ev;
@@ -115,12 +115,25 @@ static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_
 	return reply_nak(ctx, st, ctl, wk, code, psn);
 }
 
-/* Messages have arrived: tell the application, should it sleep. */
-STEP int tell_arrived(const struct weft_qpctl *ctl, struct weft_ring *ring)
+/* Move the window over what is placed, and tell the application of messages that have arrived. */
+STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 slot)
 {
+	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_stats *st = stats_get();
+	bool arrived;
+	__u32 msn;
 
-	if (ctl && ring && st)
+	if (!ctl || !q || !ring || !st)
+		return 0;
+	bpf_spin_lock(&q->lock);
+	msn = q->rx.msn;
+	weft_rx_catch_up(&q->rx);
+	arrived = q->rx.msn != msn;
+	if (arrived)
+		WRITE_ONCE(ring->arrived, q->rx.msn);
+	bpf_spin_unlock(&q->lock);
+	/* whoever has committed and not yet advanced will find nothing to tell */
+	if (arrived)
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
 	return 0;
 }
@@ -130,11 +143,10 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_pkt *p;
-	__u32 code, err_psn, pool = 0, msn, psn, len, mlen, moff;
+	__u32 code, pool = 0, psn, len, mlen, moff;
 	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	__u64 off = 0;
-	bool arrived;
 	int last;
 
 	if (!wk || !q || !ctl || !st)
@@ -152,23 +164,14 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	    (!len && mlen) || !last != (moff + len != mlen))
 		return drop(st, length);
 
-	bpf_spin_lock(&q->lock);
-	code = q->rx.err;
-	err_psn = q->rx.err_psn;
-	msn = q->rx.msn;
-	v = code ? WEFT_RX_OUT : weft_rx_admit(&q->rx, psn, last);
-	arrived = q->rx.msn != msn;
-	if (arrived)
-		WRITE_ONCE(ring->arrived, q->rx.msn);
-	bpf_spin_unlock(&q->lock);
-	/* whoever has committed and not yet advanced will find nothing to tell */
-	if (unlikely(arrived))
-		tell_arrived(ctl, ring);
-
-	if (code) {
+	code = READ_ONCE(q->rx.err);
+	if (unlikely(code)) {
 		st->drop.closed++;
-		return reply_nak(ctx, st, ctl, wk, code, err_psn);
+		return refuse(ctx, st, ctl, q, ring, wk, code);
 	}
+	if (unlikely(weft_rx_lags(&q->rx, psn)))
+		rx_advance(ctl, ring, slot);
+	v = weft_rx_claim(&q->rx, psn, last);
 	if (v == WEFT_RX_DUP) {
 		count(st, rx_dup);
 		return reply_ack(ctx, st, ctl, &q->rx, wk, WEFT_F_DUP);
@@ -188,18 +191,8 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	count(st, rx_data);
 	st->count.rx_bytes += len;
 
-	if (weft_rx_commit(&q->rx, psn)) {
-		bpf_spin_lock(&q->lock);
-		msn = q->rx.msn;
-		for (int i = 0; i < 6 && weft_rx_advance(&q->rx); i++)
-			;
-		arrived = q->rx.msn != msn;
-		if (arrived)
-			WRITE_ONCE(ring->arrived, q->rx.msn);
-		bpf_spin_unlock(&q->lock);
-		if (arrived)
-			tell_arrived(ctl, ring);
-	}
+	if (weft_rx_commit(&q->rx, psn))
+		rx_advance(ctl, ring, slot);
 	return reply_ack(ctx, st, ctl, &q->rx, wk, 0);
 }
 

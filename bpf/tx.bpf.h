@@ -119,6 +119,46 @@ static __always_inline void publish_err(struct weft_tx *tx, struct weft_ring *ri
 	WRITE_ONCE(ring->tx_err, tx->err);
 }
 
+/* ---- claims ---- */
+
+/* Claim the next segment for a token of this domain, and keep the ring's hint and error up to date. Locked. */
+static __always_inline enum weft_claim claim(const struct weft_devcfg *cfg,
+					     const struct weft_devrun *run, struct weft_tx *tx,
+					     struct weft_ring *ring, __u32 prod, __u32 now,
+					     __u32 dom, struct weft_seg *seg)
+{
+	enum weft_claim c = weft_tx_claim(tx, ring->sq, prod, window(cfg, run, tx), now, dom, seg);
+
+	if (c == WEFT_CLAIM_OK)
+		weft_ring_active(tx, ring);
+	else if (c == WEFT_CLAIM_ERROR)
+		publish_err(tx, ring);
+	return c;
+}
+
+/*
+ * I7, after a claim that found nothing to send: a post that came in between saw
+ * the hint still up and did not ring. `delta` as in account_delta().
+ */
+static __always_inline enum weft_claim claim_again(const struct weft_devcfg *cfg,
+						   const struct weft_devrun *run,
+						   struct weft_qptx *q, struct weft_ring *ring,
+						   __u32 prod, __u32 now, __u32 dom,
+						   struct weft_seg *seg, __s32 *delta)
+{
+	enum weft_claim c;
+
+	if (!weft_ring_recheck(ring, prod))
+		return WEFT_CLAIM_EMPTY;
+	prod = READ_ONCE(ring->sq_prod);
+	bpf_spin_lock(&q->lock);
+	*delta -= has_tokens(&q->tx);
+	c = claim(cfg, run, &q->tx, ring, prod, now, dom, seg);
+	*delta += has_tokens(&q->tx);
+	bpf_spin_unlock(&q->lock);
+	return c;
+}
+
 /* ---- new tokens ---- */
 
 /*
@@ -178,14 +218,32 @@ static __always_inline enum weft_verdict spawn(struct weft_stats *st, __u32 n)
 	return verdict_redirect(st, r);
 }
 
+#define SMALL_SEGS 2 /* segments of a message up to which the application needs a CPU for itself */
+
 /*
- * A CPU that may hold tokens of this QP and has none, or -1. Tokens stay on the
- * CPU they were born on (veth), so whoever has plenty starts the others.
+ * The domain, as a bit, that is to be left to the application, if another may
+ * hold tokens as well: the one it posts from while its messages are small. It has
+ * as much to do for each as the datapath has, and would take turns with the
+ * tokens there by the scheduler's slices, milliseconds each. Locked.
+ */
+static __always_inline __u32 app_domain(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+					const struct weft_ring *ring)
+{
+	__u32 app = 1u << (tx->post_dom & (WEFT_DOMAINS - 1));
+	__u32 len = READ_ONCE(ring->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
+
+	return len > SMALL_SEGS * tx->payload || !(ctl->doms & ~app) ? 0 : app;
+}
+
+/*
+ * A CPU that may hold tokens of this QP and has none, or -1; none of the domains
+ * in `not`. Tokens stay on the CPU they were born on (veth), so whoever has plenty
+ * starts the others.
  */
 static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct weft_tx *tx,
-				    __u32 dom)
+				    __u32 not )
 {
-	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~(1u << (dom & (WEFT_DOMAINS - 1)));
+	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~not ;
 
 	if (!idle)
 		return -1;
@@ -215,22 +273,24 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 					  __u32 dom, __u32 now, __s32 room, __u32 *cpu)
 {
 	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->dom[dom].out;
-	__u32 soon = weft_tx_growing(tx, dom, now);
+	__u32 soon = weft_tx_growing(tx, dom, now), here = 1u << (dom & (WEFT_DOMAINS - 1)), app;
 	int other;
 
 	if (more < 2 + soon)
 		return GROW_NO;
 	mine += soon;
 	more -= soon;
-	if (more >= MOVE_MIN && mine > 1 && now - tx->last_move > WEFT_TICKS_US(1000)) {
-		other = idle_cpu(ctl, tx, dom);
+	app = app_domain(ctl, tx, ring);
+	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
+	    now - tx->last_move > WEFT_TICKS_US(1000)) {
+		other = idle_cpu(ctl, tx, here | app);
 		if (other >= 0) {
 			tx->last_move = now;
 			*cpu = other;
 			return GROW_MOVE;
 		}
 	}
-	if (room <= 1 || mine + 2 > domain_share(ctl, wnd))
+	if (room <= 1 || app == here || mine + 2 > domain_share(ctl, wnd))
 		return GROW_NO;
 	weft_tx_grow(tx, dom, 2, now);
 	return GROW_TWIN;
@@ -287,7 +347,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
-	if (flen != hl + len && bpf_xdp_adjust_tail(ctx, (int)(hl + len) - (int)flen))
+	if (frame_resize(ctx, flen, hl + len))
 		return FILL_SMALL;
 	if (fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)) {
 		fail_local(st, ctl, slot, seg->msn);
@@ -378,26 +438,21 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 
 	prod = READ_ONCE(ring->sq_prod);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
-	yield = room <= 0 && give_way(run, dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		if (room <= 0 && crowds(cfg, run, &q->tx, dom))
-			yield = true;
+		yield = room <= 0 && (give_way(run, dom) || crowds(cfg, run, &q->tx, dom));
 		if (!yield && q->tx.inflight + 1 < wnd)
 			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, room, &cpu);
-		if (yield) {
+		/* who has nothing to send gives it up below: or its next post would not ring */
+		if (yield && !weft_tx_idle(&q->tx, prod)) {
 			c = WEFT_CLAIM_CWND;
 		} else if (grow == GROW_NO) {
-			c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-			if (c == WEFT_CLAIM_OK)
-				weft_ring_active(&q->tx, ring);
-			else if (c == WEFT_CLAIM_EMPTY)
+			c = claim(cfg, run, &q->tx, ring, prod, now, dom, &wk->seg);
+			if (c == WEFT_CLAIM_EMPTY)
 				weft_ring_absorb(&q->tx, ring);
-			else if (c == WEFT_CLAIM_ERROR)
-				publish_err(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
 	}
@@ -409,23 +464,10 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	count(st, rx_ack);
 	st->count.lost += r.lost;
 	st->count.surplus += r.surplus;
-	if (r.progress)
+	if (c == WEFT_CLAIM_EMPTY && grow == GROW_NO)
+		c = claim_again(cfg, run, q, ring, prod, now, dom, &wk->seg, &delta);
+	if (r.progress || c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
-
-	/* I7: a post that came while this token found nothing */
-	if (c == WEFT_CLAIM_EMPTY && grow == GROW_NO && weft_ring_recheck(ring, prod)) {
-		prod = READ_ONCE(ring->sq_prod);
-		bpf_spin_lock(&q->lock);
-		delta -= has_tokens(&q->tx);
-		wnd = window(cfg, run, &q->tx);
-		c = weft_tx_claim(&q->tx, ring->sq, prod, wnd, now, dom, &wk->seg);
-		if (c == WEFT_CLAIM_OK)
-			weft_ring_active(&q->tx, ring);
-		else if (c == WEFT_CLAIM_ERROR)
-			publish_err(&q->tx, ring);
-		delta += has_tokens(&q->tx);
-		bpf_spin_unlock(&q->lock);
-	}
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
 	account_rescue(run, &wk->seg, c);
 	account_delta(run, delta);

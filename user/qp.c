@@ -438,7 +438,7 @@ int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st)
 		free(q);
 		return err;
 	}
-	s.packets = tx->packets;
+	s.packets = weft_tx_packets(tx);
 	s.retransmits = tx->retransmits;
 	s.spurious = tx->spurious;
 	s.timeouts = tx->timeouts;

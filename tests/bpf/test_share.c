@@ -159,6 +159,32 @@ static void share__gives_its_last(void **state)
 	}
 }
 
+/* Nothing left to send: the token is given up as ever, and the next post rings. */
+static void share__nothing_to_give(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct pkt p;
+		uint32_t ts;
+
+		fx_reset(NULL);
+		fx_post(q, 0, 0, 10);
+		ts = fx_fill(q);
+		assert_int_equal(q->ring->hint, 1);
+		fx.run->dom[0].starved = 1;
+		fx.run->dom[0].inflight = 96;
+		pkt_ack(&p, q->peer, FX_PSN, FX_PSN + 1, 1);
+		p.h.ts = htonl(ts);
+		pkt_frame(&p, &f);
+		assert_int_equal(fx_run(FX_NIC, &f), XDP_DROP);
+		expect_counters("rx_ack absorbed");
+		expect_run(95, 0, 0);
+		assert_int_equal(q->ring->sq_done, 1);
+		assert_int_equal(q->ring->hint, 0);
+	}
+}
+
 /* More than its share of a full domain, counted with the token back: it is not sent again. */
 static void share__crowds(void **state)
 {
@@ -310,6 +336,7 @@ const struct CMUnitTest fx_tests_share[] = {
 	FX_TEST(share__first_token),
 	FX_TEST(share__gives_way_once),
 	FX_TEST(share__gives_its_last),
+	FX_TEST(share__nothing_to_give),
 	FX_TEST(share__crowds),
 	FX_TEST(share__growth),
 	FX_TEST(share__gives_way_before_it_grows),

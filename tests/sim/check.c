@@ -112,7 +112,7 @@ void check_tx(struct conn *c)
 		fail("I10", "qp %u: %u in flight, %u by domain; %u lost, %u bits", c->id,
 		     tx->inflight, out, tx->nlost, lost);
 	if (tx->nxt - tx->una > WEFT_WIN || tx->inflight > WEFT_WIN || tx->nlost > WEFT_WIN ||
-	    tx->cons - tx->done > WEFT_SQ_DEPTH || tx->path.next >= tx->path.n)
+	    tx->cons - tx->done > WEFT_SQ_DEPTH || tx->ev_next >= tx->path.n)
 		fail("I8", "qp %u: window %u, in flight %u, lost %u, requests %u", c->id,
 		     tx->nxt - tx->una, tx->inflight, tx->nlost, tx->cons - tx->done);
 	if (c->gtx.before != c->gtx.after || c->gtx.before != 0x6a09e667f3bcc908ull)

@@ -51,17 +51,18 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->duplicated, (unsigned long long)s->reordered,
 	       (unsigned long long)s->marked, (unsigned long long)s->overflow,
 	       (unsigned long long)s->forged);
-	printf("# receiver: %llu placed before, %llu being placed, %llu out of window; "
+	printf("# receiver: %llu placed before, %llu being placed, %llu claims given back, "
+	       "%llu out of window; "
 	       "%llu late ACKs; %llu times window full, %llu rescues, %llu CPUs started, "
 	       "%llu tokens given up, %llu time-outs, %llu doorbells, %llu stalls, %llu resets, "
 	       "%llu refused\n",
 	       (unsigned long long)s->dups, (unsigned long long)s->busy,
-	       (unsigned long long)s->out_of_window, (unsigned long long)s->unsent,
-	       (unsigned long long)s->full, (unsigned long long)s->rescued,
-	       (unsigned long long)s->moved, (unsigned long long)s->yielded,
-	       (unsigned long long)s->timeouts, (unsigned long long)s->doorbells,
-	       (unsigned long long)s->stalls, (unsigned long long)s->resets,
-	       (unsigned long long)s->refused);
+	       (unsigned long long)s->given_back, (unsigned long long)s->out_of_window,
+	       (unsigned long long)s->unsent, (unsigned long long)s->full,
+	       (unsigned long long)s->rescued, (unsigned long long)s->moved,
+	       (unsigned long long)s->yielded, (unsigned long long)s->timeouts,
+	       (unsigned long long)s->doorbells, (unsigned long long)s->stalls,
+	       (unsigned long long)s->resets, (unsigned long long)s->refused);
 }
 
 static int one_seed(uint64_t seed, int verbose)

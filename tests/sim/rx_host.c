@@ -36,21 +36,47 @@ static enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
 	return STEP_END;
 }
 
-static enum step claim(struct cpu *cpu)
+/* Locked: move the window over what is placed. */
+static void advance(struct conn *c)
 {
-	struct work *w = &cpu->w;
-	struct conn *c = w->c;
 	struct weft_rx *rx = &c->grx.rx;
 	__u32 msn = rx->msn;
 
-	if (rx->err)
-		return reply_nak(cpu, rx->err, rx->err_psn);
-	w->verdict = weft_rx_admit(rx, w->psn, w->flags & WEFT_F_LAST);
+	weft_rx_catch_up(rx);
 	check_rx(c);
 	if (rx->msn != msn) {
 		c->ring.arrived = rx->msn;
 		check_sealed(c);
 	}
+}
+
+static enum step claim(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	const struct weft_rx *rx = &w->c->grx.rx;
+
+	if (rx->err)
+		return reply_nak(cpu, rx->err, rx->err_psn);
+	return weft_rx_lags(rx, w->psn) ? RX_CATCH_UP : RX_LOOK;
+}
+
+/* It reads `next` once, before all else; here that was a step ago, thus any time. */
+static enum weft_rx_verdict take(struct weft_rx *rx, __u32 psn, __u32 next)
+{
+	__u32 now = rx->next;
+	enum weft_rx_verdict v;
+
+	rx->next = next;
+	v = weft_rx_take(rx, psn);
+	rx->next = now;
+	return v;
+}
+
+static enum step claimed(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+
+	check_rx(w->c);
 	switch (w->verdict) {
 	case WEFT_RX_NEW: return RX_TARGET;
 	case WEFT_RX_DUP:
@@ -62,7 +88,7 @@ static enum step claim(struct cpu *cpu)
 		W.lost_tokens++;
 		return STEP_END;
 	default:
-		check_window(c, w->psn);
+		check_window(w->c, w->psn);
 		W.st.out_of_window++;
 		W.lost_tokens++;
 		return STEP_END;
@@ -86,22 +112,6 @@ static enum step target(struct cpu *cpu)
 	}
 	w->target = c->dst + be64toh(cpu->cur->h.data.roff);
 	return RX_COPY;
-}
-
-static enum step advance(struct cpu *cpu)
-{
-	struct conn *c = cpu->w.c;
-	struct weft_rx *rx = &c->grx.rx;
-	__u32 msn = rx->msn;
-
-	for (int i = 0; i < 6 && weft_rx_advance(rx); i++)
-		;
-	check_rx(c);
-	if (rx->msn != msn) {
-		c->ring.arrived = rx->msn;
-		check_sealed(c);
-	}
-	return RX_REPLY;
 }
 
 static enum step reply(struct cpu *cpu)
@@ -133,11 +143,21 @@ static enum step reply(struct cpu *cpu)
 enum step rx_step(struct cpu *cpu, enum step s)
 {
 	struct work *w = &cpu->w;
+	struct weft_rx *rx = &w->c->grx.rx;
 	struct frame *f = cpu->cur;
 	uint32_t half = f->len / 2;
 
 	switch (s) {
 	case RX_CLAIM: return claim(cpu);
+	case RX_CATCH_UP: advance(w->c); return RX_LOOK;
+	case RX_LOOK: w->next = rx->next; return RX_TAKE;
+	case RX_TAKE:
+		w->verdict = take(rx, w->psn, w->next);
+		return w->verdict == WEFT_RX_NEW ? RX_KEEP : claimed(cpu);
+	case RX_KEEP:
+		w->verdict = weft_rx_keep(rx, w->psn, w->flags & WEFT_F_LAST);
+		W.st.given_back += w->verdict != WEFT_RX_NEW;
+		return claimed(cpu);
 	case RX_TARGET: return target(cpu);
 	case RX_COPY: memcpy(w->target, f->payload, half); return RX_COPY_REST;
 	case RX_COPY_REST:
@@ -146,8 +166,8 @@ enum step rx_step(struct cpu *cpu, enum step s)
 		w->flags = 0;
 		check_placed(w->c, w->psn);
 		return RX_COMMIT;
-	case RX_COMMIT: return weft_rx_commit(&w->c->grx.rx, w->psn) ? RX_ADVANCE : RX_REPLY;
-	case RX_ADVANCE: return advance(cpu);
+	case RX_COMMIT: return weft_rx_commit(rx, w->psn) ? RX_ADVANCE : RX_REPLY;
+	case RX_ADVANCE: advance(w->c); return RX_REPLY;
 	case RX_REPLY: return reply(cpu);
 	default: return STEP_END;
 	}

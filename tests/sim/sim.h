@@ -157,6 +157,7 @@ struct work { /* locals of one frame's run through the program */
 	struct conn *c;
 	uint32_t gen;
 	__u32 now, prod, wnd, psn, dom;
+	__u32 next; /* of the receive window, as it was read */
 	enum weft_claim claim;
 	enum weft_rx_verdict verdict;
 	struct weft_score score;
@@ -189,7 +190,7 @@ struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
-		moved, yielded;
+		moved, yielded, given_back;
 };
 
 struct world {
@@ -244,6 +245,10 @@ enum step {
 	TX_BELL,
 	TX_CLONE,
 	RX_CLAIM,
+	RX_CATCH_UP,
+	RX_LOOK,
+	RX_TAKE,
+	RX_KEEP,
 	RX_TARGET,
 	RX_COPY,
 	RX_COPY_REST,

@@ -92,12 +92,24 @@ static void start_clones(struct cpu *cpu, uint32_t n)
 
 /* ---- new tokens, as growth() in bpf/tx.bpf.h ---- */
 
-#define MOVE_MIN 4
+#define MOVE_MIN   4
+#define SMALL_SEGS 2
 
-/* A CPU that has no tokens of this QP, or -1. */
-static int idle_cpu(const struct host *h, const struct weft_tx *tx, __u32 dom)
+/* The domain, as a bit, that an application posts small messages from, if there is another. */
+static __u32 app_domain(const struct host *h, const struct conn *c)
 {
-	__u32 idle = ((1u << h->cpus) - 1) & ~weft_tx_busy(tx) & ~(1u << dom);
+	const struct weft_tx *tx = &c->gtx.tx;
+
+	if (c->ring.sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len > SMALL_SEGS * tx->payload ||
+	    h->cpus == 1)
+		return 0;
+	return 1u << tx->post_dom;
+}
+
+/* A CPU that has no tokens of this QP, or -1; none of `without`. */
+static int idle_cpu(const struct host *h, const struct weft_tx *tx, __u32 without)
+{
+	__u32 idle = ((1u << h->cpus) - 1) & ~weft_tx_busy(tx) & ~without;
 
 	return idle ? (int)weft_ctz(idle) : -1;
 }
@@ -126,22 +138,24 @@ static int grow(struct cpu *cpu, int32_t room)
 	struct weft_tx *tx = &w->c->gtx.tx;
 	__u32 more = weft_tx_deficit(tx, w->c->ring.sq, w->prod, w->wnd),
 	      mine = tx->dom[w->dom].out;
-	__u32 soon = weft_tx_growing(tx, w->dom, w->now);
+	__u32 soon = weft_tx_growing(tx, w->dom, w->now), here = 1u << w->dom, app;
 	int other;
 
 	if (more < 2 + soon)
 		return 0;
 	mine += soon;
 	more -= soon;
-	if (more >= MOVE_MIN && mine > 1 && w->now - tx->last_move > WEFT_TICKS_US(1000)) {
-		other = idle_cpu(h, tx, w->dom);
+	app = app_domain(h, w->c);
+	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
+	    w->now - tx->last_move > WEFT_TICKS_US(1000)) {
+		other = idle_cpu(h, tx, here | app);
 		if (other >= 0) {
 			tx->last_move = w->now;
 			start_cpu(cpu, other);
 			return 1;
 		}
 	}
-	if (room <= 1 || mine + 2 > domain_share(h, w->wnd))
+	if (room <= 1 || app == here || mine + 2 > domain_share(h, w->wnd))
 		return 0;
 	weft_tx_grow(tx, w->dom, 2, w->now);
 	start_clones(cpu, 2);
@@ -194,8 +208,7 @@ static enum step score(struct cpu *cpu)
 	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
 	/* who has nothing to send gives its token up anyway, and must find out that it has */
-	yield = room <= 0 && give_way(h, tx, w->dom) &&
-		(tx->nlost || weft_psn_diff(w->prod, tx->cons) > 0);
+	yield = room <= 0 && give_way(h, tx, w->dom) && !weft_tx_idle(tx, w->prod);
 	if (!yield && tx->inflight + 1 < w->wnd)
 		grown = grow(cpu, room);
 	if (yield) {
@@ -253,9 +266,13 @@ static enum step bell(struct cpu *cpu)
 	/* a small message goes out in the doorbell's own frame */
 	if (n && n <= 2 && cpu->cur->kind == FRAME_POST && below(2))
 		claim(h, w);
+	if (cpu->cur->kind == FRAME_POST)
+		tx->post_dom = w->dom;
 	/* many packets to come: another CPU than the one that posts */
-	if (w->claim == WEFT_CLAIM_EMPTY && n > 2 && cpu->cur->kind == FRAME_POST)
-		other = idle_cpu(h, tx, w->dom);
+	if (w->claim == WEFT_CLAIM_EMPTY && n > 2 &&
+	    (cpu->cur->kind == FRAME_POST ||
+	     (cpu->cur->kind == FRAME_LOOK && app_domain(h, c) == 1u << w->dom)))
+		other = idle_cpu(h, tx, 1u << w->dom);
 	if (other >= 0)
 		weft_ring_active(tx, &c->ring);
 	used = tx->dom[w->dom].out;

@@ -106,12 +106,12 @@ static void path_pick__even_shares(void **state)
 {
 	(void)state;
 	for (__u32 n = 1; n <= WEFT_EV_MAX; n++) {
-		__u32 count[WEFT_EV_MAX] = { 0 };
+		__u32 count[WEFT_EV_MAX] = { 0 }, next = 0;
 		struct weft_path p;
 
 		weft_path_init(&p, n);
 		for (__u32 i = 0; i < 10 * n; i++) {
-			__u8 ev = weft_path_pick(&p);
+			__u8 ev = weft_path_pick(&p, &next);
 
 			assert_true(ev < n);
 			count[ev]++;
@@ -124,15 +124,16 @@ static void path_pick__even_shares(void **state)
 static void path_pick__lost_value_sits_out_one_turn(void **state)
 {
 	struct weft_path p;
+	__u32 next = 0;
 
 	(void)state;
 	weft_path_init(&p, 4);
 	weft_path_lost(&p, 1);
-	assert_int_equal(weft_path_pick(&p), 0);
-	assert_int_equal(weft_path_pick(&p), 2);
-	assert_int_equal(weft_path_pick(&p), 3);
-	assert_int_equal(weft_path_pick(&p), 0);
-	assert_int_equal(weft_path_pick(&p), 1);
+	assert_int_equal(weft_path_pick(&p, &next), 0);
+	assert_int_equal(weft_path_pick(&p, &next), 2);
+	assert_int_equal(weft_path_pick(&p, &next), 3);
+	assert_int_equal(weft_path_pick(&p, &next), 0);
+	assert_int_equal(weft_path_pick(&p, &next), 1);
 }
 
 static void path_pick__every_value_lost_still_sends(void **state)
@@ -140,12 +141,13 @@ static void path_pick__every_value_lost_still_sends(void **state)
 	(void)state;
 	for (__u32 n = 1; n <= WEFT_EV_MAX; n++) {
 		struct weft_path p;
+		__u32 next = 0;
 
 		weft_path_init(&p, n);
 		for (__u32 i = 0; i < n; i++)
 			weft_path_lost(&p, i);
 		for (__u32 i = 0; i < 3 * n; i++)
-			assert_true(weft_path_pick(&p) < n);
+			assert_true(weft_path_pick(&p, &next) < n);
 		assert_int_equal(p.skip, 0);
 	}
 }

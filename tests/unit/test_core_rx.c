@@ -96,7 +96,8 @@ static void advance__three_words_a_call(void **state)
 		weft_rx_commit(&rx, psn);
 	}
 	assert_int_equal(weft_rx_claim(&rx, 32, 0), WEFT_RX_NEW);
-	assert_int_equal(weft_rx_commit(&rx, 32), 0);
+	/* the window's last PSNs are in the word that it begins in */
+	assert_int_equal(weft_rx_commit(&rx, 32), 1);
 	do {
 		__u32 before = rx.next;
 		int more = weft_rx_advance(&rx);
@@ -142,25 +143,33 @@ static void commit__asks_for_advance_while_an_end_is_pending(void **state)
 	assert_int_equal(rx.msn, 1);
 }
 
+/* As the datapath does: bring the window up to date if it lags, then claim. */
+static enum weft_rx_verdict admit(__u32 psn)
+{
+	if (weft_rx_lags(&rx, psn))
+		weft_rx_catch_up(&rx);
+	return weft_rx_claim(&rx, psn, 0);
+}
+
 /* The window is a thousand packets behind what is placed: a packet that fits gets in. */
-static void admit__brings_the_window_up_to_date(void **state)
+static void catch_up__brings_the_window_up_to_date(void **state)
 {
 	(void)state;
 	weft_rx_init(&rx, 32);
 	for (__u32 psn = 33; psn < 32 + WEFT_WIN; psn++) {
-		assert_int_equal(weft_rx_admit(&rx, psn, 0), WEFT_RX_NEW);
+		assert_int_equal(admit(psn), WEFT_RX_NEW);
 		weft_rx_commit(&rx, psn);
 	}
-	assert_int_equal(weft_rx_admit(&rx, 32 + WEFT_WIN, 0), WEFT_RX_OUT);
-	assert_int_equal(weft_rx_admit(&rx, 32, 0), WEFT_RX_NEW);
+	assert_int_equal(admit(32 + WEFT_WIN), WEFT_RX_OUT);
+	assert_int_equal(admit(32), WEFT_RX_NEW);
 	weft_rx_commit(&rx, 32);
 	assert_int_equal(rx.next, 32);
-	assert_int_equal(weft_rx_admit(&rx, 32 + 2 * WEFT_WIN - 1, 0), WEFT_RX_NEW);
+	assert_int_equal(admit(32 + 2 * WEFT_WIN - 1), WEFT_RX_NEW);
 	assert_int_equal(rx.next, 32 + WEFT_WIN);
 }
 
 /* Wherever the window begins: it is all placed, and the peer's next window fits at once. */
-static void admit__catches_up_from_any_bit(void **state)
+static void catch_up__from_any_bit(void **state)
 {
 	(void)state;
 	for (__u32 at = 0xffffffc0; at != 0x40; at++) {
@@ -170,27 +179,67 @@ static void admit__catches_up_from_any_bit(void **state)
 			weft_rx_commit(&rx, at + i);
 		}
 		assert_int_equal(rx.next, at);
-		assert_int_equal(weft_rx_admit(&rx, at + 2 * WEFT_WIN - 1, 0), WEFT_RX_NEW);
+		assert_int_equal(admit(at + 2 * WEFT_WIN - 1), WEFT_RX_NEW);
 		assert_int_equal(rx.next, at + WEFT_WIN);
 		assert_int_equal(rx.msn, 10);
-		assert_int_equal(weft_rx_admit(&rx, at + 2 * WEFT_WIN, 0), WEFT_RX_OUT);
+		assert_int_equal(admit(at + 2 * WEFT_WIN), WEFT_RX_OUT);
 	}
 }
 
-/* Within a word of the window's begin, nothing is moved: SACKs say it as well. */
-static void admit__moves_a_word_at_a_time(void **state)
+/* The lock is worth half a window; what is older never needs it. */
+static void lags__from_half_a_window_on(void **state)
+{
+	static const __u32 nexts[] = { 0, 1, 63, 511, 1023, 0x7fffffff, 0x80000000, 0xffffffff };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(nexts) / sizeof(*nexts); i++) {
+		__u32 at = nexts[i];
+
+		weft_rx_init(&rx, at);
+		assert_false(weft_rx_lags(&rx, at - WEFT_WIN));
+		assert_false(weft_rx_lags(&rx, at - 1));
+		assert_false(weft_rx_lags(&rx, at));
+		assert_false(weft_rx_lags(&rx, at + WEFT_WIN / 2 - 1));
+		assert_true(weft_rx_lags(&rx, at + WEFT_WIN / 2));
+		assert_true(weft_rx_lags(&rx, at + WEFT_WIN));
+	}
+}
+
+/* A complete word is moved over at once; one that the window begins in the middle of, with the next. */
+static void commit__asks_for_advance_with_a_complete_word(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 100);
+	for (__u32 psn = 100; psn < 320; psn++) {
+		assert_int_equal(weft_rx_claim(&rx, psn, 0), WEFT_RX_NEW);
+		if (psn != 150)
+			assert_int_equal(weft_rx_commit(&rx, psn), psn == 255 || psn == 319);
+		if (psn != 255)
+			continue;
+		weft_rx_catch_up(&rx);
+		assert_int_equal(rx.next, 150);
+		assert_int_equal(weft_rx_commit(&rx, 150), 0);
+	}
+	weft_rx_catch_up(&rx);
+	assert_int_equal(rx.next, 320);
+}
+
+/* Between the two halves of a claim the window has moved on: the bit is another PSN's, given back. */
+static void keep__gives_back_what_is_old(void **state)
 {
 	(void)state;
 	weft_rx_init(&rx, 0);
-	for (__u32 psn = 0; psn < 64; psn++) {
-		assert_int_equal(weft_rx_admit(&rx, psn, 0), WEFT_RX_NEW);
-		weft_rx_commit(&rx, psn);
-	}
-	assert_int_equal(rx.next, 0);
-	assert_int_equal(weft_rx_admit(&rx, 63, 0), WEFT_RX_DUP);
-	assert_int_equal(rx.next, 0);
-	assert_int_equal(weft_rx_admit(&rx, 64, 0), WEFT_RX_NEW);
-	assert_int_equal(rx.next, 64);
+	place(0, 1);
+	/* what a duplicate does that has read `next` as it was before */
+	rx.next = 0;
+	assert_int_equal(weft_rx_take(&rx, 0), WEFT_RX_NEW);
+	rx.next = 1;
+	assert_int_equal(weft_rx_claim(&rx, WEFT_WIN, 1), WEFT_RX_BUSY);
+	assert_int_equal(weft_rx_keep(&rx, 0, 1), WEFT_RX_DUP);
+	assert_int_equal(rx.nlast, 0);
+	assert_true(!rx.word[0].last && !rx.word[0].claimed);
+	assert_int_equal(weft_rx_claim(&rx, WEFT_WIN, 1), WEFT_RX_NEW);
+	assert_int_equal(rx.nlast, 1);
 }
 
 static void sack__reports_the_word_around(void **state)
@@ -252,9 +301,11 @@ int main(void)
 		cmocka_unit_test(advance__three_words_a_call),
 		cmocka_unit_test(advance__claimed_is_not_placed),
 		cmocka_unit_test(commit__asks_for_advance_while_an_end_is_pending),
-		cmocka_unit_test(admit__brings_the_window_up_to_date),
-		cmocka_unit_test(admit__catches_up_from_any_bit),
-		cmocka_unit_test(admit__moves_a_word_at_a_time),
+		cmocka_unit_test(commit__asks_for_advance_with_a_complete_word),
+		cmocka_unit_test(keep__gives_back_what_is_old),
+		cmocka_unit_test(catch_up__brings_the_window_up_to_date),
+		cmocka_unit_test(catch_up__from_any_bit),
+		cmocka_unit_test(lags__from_half_a_window_on),
 		cmocka_unit_test(sack__reports_the_word_around),
 		cmocka_unit_test(sack__no_bit_beyond_the_window),
 		cmocka_unit_test(sack__of_an_old_duplicate),

@@ -35,7 +35,47 @@ static void claim__cuts_messages_into_segments(void **state)
 			assert_int_equal(seg.ev, (psn + 2) % 4);
 		}
 	assert_int_equal(claim(s, T0, 0, NULL), WEFT_CLAIM_EMPTY);
-	assert_int_equal(s->tx.packets, 8);
+	assert_int_equal(weft_tx_packets(&s->tx), 8);
+	test_free(s);
+}
+
+/* Derived from the PSNs: right however often they have wrapped, and with what is sent again. */
+static void packets__over_the_wrap(void **state)
+{
+	struct sender *s = sender_new(0xfffffffe, 1);
+
+	(void)state;
+	assert_int_equal(weft_tx_packets(&s->tx), 0);
+	post(s, 5 * PAYLOAD);
+	for (__u32 i = 1; i <= 5; i++) {
+		claim_n(s, 1, T0, 0);
+		assert_int_equal(weft_tx_packets(&s->tx), i);
+		assert_int_equal(s->tx.wraps, i >= 2);
+	}
+	assert_int_equal(timeout(s, T0 + WEFT_RTO_MAX), 1);
+	claim_n(s, 1, T0 + WEFT_RTO_MAX, 0);
+	assert_int_equal(s->tx.retransmits, 1);
+	assert_int_equal(weft_tx_packets(&s->tx), 6);
+	/* a billion later */
+	s->tx.wraps += 2;
+	assert_true(weft_tx_packets(&s->tx) == (2ull << 32) + 6);
+	test_free(s);
+}
+
+/* Lost packets are work as well; a producer read too early is none. */
+static void idle__nothing_queued_or_lost(void **state)
+{
+	struct sender *s = sender_new(0, 1);
+
+	(void)state;
+	assert_true(weft_tx_idle(&s->tx, 0));
+	post(s, 10);
+	assert_false(weft_tx_idle(&s->tx, 1));
+	claim_n(s, 1, T0, 0);
+	assert_true(weft_tx_idle(&s->tx, 1));
+	assert_true(weft_tx_idle(&s->tx, 0));
+	assert_int_equal(timeout(s, T0 + WEFT_RTO_MAX), 1);
+	assert_false(weft_tx_idle(&s->tx, 1));
 	test_free(s);
 }
 
@@ -277,6 +317,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(claim__cuts_messages_into_segments),
+		cmocka_unit_test(packets__over_the_wrap),
+		cmocka_unit_test(idle__nothing_queued_or_lost),
 		cmocka_unit_test(claim__stops_at_the_window),
 		cmocka_unit_test(claim__stops_at_the_psn_window),
 		cmocka_unit_test(claim__window_opens_when_the_hole_is_sacked),

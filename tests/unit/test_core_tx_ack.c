@@ -108,7 +108,6 @@ static void ack__older_than_the_window_is_surplus(void **state)
 	a.cum = 1000;
 	a.sack = 0;
 	assert_int_equal(ack_raw(s, a, T0 + RTT), 0);
-	assert_int_equal(s->tx.last_ack, T0 + RTT);
 	test_free(s);
 }
 
@@ -217,7 +216,6 @@ static void ack__measures_rtt_and_resets_backoff(void **state)
 	ack(s, 0, 1, 0, 0, T0 + RTT);
 	assert_int_equal(s->tx.rtt.backoff, 0);
 	assert_int_equal(s->tx.rtt.srtt8 >> 3, RTT);
-	assert_int_equal(s->tx.last_ack, T0 + RTT);
 	/* an echoed time of the future is no sample */
 	ack_raw(s, a, T0 + RTT);
 	assert_int_equal(s->tx.rtt.srtt8 >> 3, RTT);

@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(struct weft_tx_slot) == 32, "half a cache line a PSN");
 _Static_assert(sizeof(struct weft_tx_dom) == 64, "a cache line a domain");
-_Static_assert(sizeof(struct weft_rx_word) == 32, "half a cache line a word");
+_Static_assert(sizeof(struct weft_rx_word) == 64, "a cache line a word");
 
 static void at__is_the_inverse_of_psn(void **state)
 {

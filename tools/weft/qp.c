@@ -128,7 +128,7 @@ static void show_text(const struct view *v)
 	printf("    sent: psn una %u nxt %u  messages out %u done %u\n", tx->una, tx->nxt,
 	       messages_out(v), tx->done);
 	printf("    packets %llu  retransmits %llu  spurious %llu  timeouts %llu  ce %llu\n",
-	       (unsigned long long)tx->packets, (unsigned long long)tx->retransmits,
+	       (unsigned long long)weft_tx_packets(tx), (unsigned long long)tx->retransmits,
 	       (unsigned long long)tx->spurious, (unsigned long long)tx->timeouts,
 	       (unsigned long long)tx->ce);
 	printf("    received: psn next %u  messages arrived %u\n", v->rx.rx.next, v->rx.rx.msn);
@@ -165,7 +165,7 @@ static void show_json(const struct view *v, struct json_object *out)
 	cli_add_u64(o, "nxt", tx->nxt);
 	cli_add_u64(o, "messages_out", messages_out(v));
 	cli_add_u64(o, "messages_done", tx->done);
-	cli_add_u64(o, "packets", tx->packets);
+	cli_add_u64(o, "packets", weft_tx_packets(tx));
 	cli_add_u64(o, "retransmits", tx->retransmits);
 	cli_add_u64(o, "spurious", tx->spurious);
 	cli_add_u64(o, "timeouts", tx->timeouts);

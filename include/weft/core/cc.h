@@ -41,7 +41,10 @@ weft_inline void weft_cc_update(struct weft_cc *cc, __u32 conf, const struct wef
 		(void)ev;
 		if (!conf)
 			conf = WEFT_CWND_DEFAULT;
-		cc->cwnd = conf > WEFT_CWND_MAX ? WEFT_CWND_MAX : conf;
+		if (conf > WEFT_CWND_MAX)
+			conf = WEFT_CWND_MAX;
+		if (cc->cwnd != conf)
+			cc->cwnd = conf;
 	}
 }
 

@@ -16,21 +16,20 @@
 
 struct weft_path {
 	__u64 skip; /* bit per EV: skip its next turn */
-	__u8 n;     /* 1 to WEFT_EV_MAX */
-	__u8 next;
-	__u8 pad[6];
+	__u32 n;    /* 1 to WEFT_EV_MAX */
+	__u32 pad;
 };
 
 weft_inline void weft_path_init(struct weft_path *p, __u32 n)
 {
 	p->skip = 0;
 	p->n = n < 1 ? 1 : n > WEFT_EV_MAX ? WEFT_EV_MAX : n;
-	p->next = 0;
 }
 
-weft_inline __u8 weft_path_pick(struct weft_path *p)
+/* next: whose turn it is; it changes with every packet and is kept apart from the rest. */
+weft_inline __u8 weft_path_pick(struct weft_path *p, __u32 *next)
 {
-	__u8 ev = p->next;
+	__u32 ev = *next;
 
 	for (int i = 0; i < 2; i++) {
 		if (!(p->skip & (1ull << (ev & 63))))
@@ -38,7 +37,7 @@ weft_inline __u8 weft_path_pick(struct weft_path *p)
 		p->skip &= ~(1ull << (ev & 63));
 		ev = ev + 1 >= p->n ? 0 : ev + 1;
 	}
-	p->next = ev + 1 >= p->n ? 0 : ev + 1;
+	*next = ev + 1 >= p->n ? 0 : ev + 1;
 	return ev;
 }
 

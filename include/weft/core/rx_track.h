@@ -6,26 +6,27 @@
 #include <weft/core/psn.h>
 
 /*
- * A packet goes claim -> copy -> commit. Claim and advance run under the QP's
- * receive lock; copy and commit do not, so bits of `placed` are set and cleared
- * with fetching atomics. A window of WEFT_WIN PSNs starts at `next`.
+ * A packet goes claim -> copy -> commit. None of them takes a lock: they set
+ * bits with fetching atomics, and the CPU that set a bit owns the packet. Only
+ * advance runs under the QP's receive lock; most packets never need it. A window
+ * of WEFT_WIN PSNs starts at `next`.
  *
  * A message is complete when `next` has passed the PSN of its LAST segment:
  * then every packet posted before it is placed as well (I4), with one bit a
  * packet and no byte counting.
  */
 struct weft_rx {
-	__u32 next;    /* oldest PSN that is not placed: every older one is */
-	__u32 msn;     /* messages complete, in order */
-	__u32 nlast;   /* LAST bits in the window */
-	__u32 err;     /* enum weft_nak after a refusal: the QP is in error */
-	__u32 err_psn; /* PSN refused */
-	__u32 pad;
-	struct weft_rx_word { /* 64 PSNs, half a cache line */
+	__u32 next;           /* oldest PSN that is not placed: every older one is */
+	__u32 msn;            /* messages complete, in order */
+	__u32 nlast;          /* LAST bits in the window */
+	__u32 err;            /* enum weft_nak after a refusal: the QP is in error */
+	__u32 err_psn;        /* PSN refused */
+	__u32 pad[9];         /* behind the lock: to the end of its cache line */
+	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;
 		__u64 placed;
 		__u64 last;
-		__u64 pad;
+		__u64 pad[5];
 	} word[WEFT_WIN_WORDS];
 };
 
@@ -49,97 +50,116 @@ weft_inline void weft_rx_init(struct weft_rx *rx, __u32 psn0)
 }
 
 /*
- * Move `next` over what is placed, at most three words a call (a packet adds
- * one bit; whoever finds a longer run moves it on with the next packet, or, if
- * a LAST bit is pending, calls again: returns 1 when there may be more).
- * Locked.
+ * Move `next` over what is placed, at most three words a call; returns 1 when
+ * there may be more. Locked, which keeps out other advances, but not claims and
+ * commits. Hence the order: a bit of `placed` is gone before its place in the
+ * word can belong to a PSN one window on, or that one would be reported as
+ * placed; a bit of `claimed` is there until `next` tells that its PSN is old, or
+ * a duplicate could claim it again.
  */
 weft_inline int weft_rx_advance(struct weft_rx *rx)
 {
-	__u32 next = rx->next, msn = rx->msn, nlast = rx->nlast;
-	int more = 1;
+	__u32 next = rx->next;
 
 	for (int i = 0; i < 3; i++) {
-		__u32 w = weft_psn_word(next), lo = next & 63;
-		__u64 placed = *(volatile __u64 *)&rx->word[w].placed;
+		struct weft_rx_word *w = &rx->word[weft_psn_word(next)];
+		__u32 lo = next & 63;
+		__u64 placed = *(volatile __u64 *)&w->placed, last;
 		/* placed bits from lo upwards without a gap */
 		__u32 hi = weft_ctz(~(placed | (weft_psn_bit(next) - 1)));
 		__u64 done = weft_mask(lo, hi);
 
-		if (hi == lo) {
-			more = 0;
-			break;
-		}
-		if (rx->word[w].last & done) {
-			__u32 n = weft_popcount(rx->word[w].last & done);
+		if (hi == lo)
+			return 0;
+		last = *(volatile __u64 *)&w->last & done;
+		if (last) {
+			__u32 n = weft_popcount(last);
 
-			msn += n;
-			nlast -= n;
-			rx->word[w].last &= ~done;
+			weft_fetched(__sync_fetch_and_and(&w->last, ~last));
+			weft_fetched(__sync_fetch_and_sub(&rx->nlast, n));
+			rx->msn += n;
 		}
-		rx->word[w].claimed &= ~done;
-		weft_fetched(__sync_fetch_and_and(&rx->word[w].placed, ~done));
+		weft_fetched(__sync_fetch_and_and(&w->placed, ~done));
 		next += hi - lo;
-		if (hi < 64) {
-			more = 0;
-			break;
-		}
+		*(volatile __u32 *)&rx->next = next;
+		weft_fetched(__sync_fetch_and_and(&w->claimed, ~done));
+		if (hi < 64)
+			return 0;
 	}
-	rx->next = next;
-	rx->msn = msn;
-	rx->nlast = nlast;
-	return more;
+	return 1;
 }
 
-/* Claim a PSN in the window as it stands. Locked. */
-weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, int last)
+/*
+ * Must the window be brought up to date before psn is claimed? The peer's window
+ * starts at what it knows to be delivered, packet by packet; ours is moved when a
+ * word of it is complete, and after a long hole has closed it can be far behind.
+ */
+weft_inline int weft_rx_lags(const struct weft_rx *rx, __u32 psn)
 {
-	__s32 d = weft_psn_diff(psn, rx->next);
-	__u32 w = weft_psn_word(psn);
+	return weft_psn_diff(psn, *(const volatile __u32 *)&rx->next) >= WEFT_WIN / 2;
+}
+
+/* Bring it up to date. Locked. */
+weft_inline void weft_rx_catch_up(struct weft_rx *rx)
+{
+	for (int i = 0; i < 6 && weft_rx_advance(rx); i++)
+		;
+}
+
+/*
+ * Claim a PSN in the window as it stands, in two steps. Between reading `next`
+ * and taking the bit an advance may have passed psn, and the bit may stand for
+ * the PSN one window on by now: then it is given back.
+ */
+weft_inline enum weft_rx_verdict weft_rx_take(struct weft_rx *rx, __u32 psn)
+{
+	__s32 d = weft_psn_diff(psn, *(volatile __u32 *)&rx->next);
+	struct weft_rx_word *w = &rx->word[weft_psn_word(psn)];
 	__u64 bit = weft_psn_bit(psn);
 
 	if (d < 0)
 		return WEFT_RX_DUP;
 	if (d >= WEFT_WIN)
 		return WEFT_RX_OUT;
-	if (rx->word[w].claimed & bit)
-		return *(volatile __u64 *)&rx->word[w].placed & bit ? WEFT_RX_DUP : WEFT_RX_BUSY;
-	rx->word[w].claimed |= bit;
+	if (__sync_fetch_and_or(&w->claimed, bit) & bit)
+		return *(volatile __u64 *)&w->placed & bit ? WEFT_RX_DUP : WEFT_RX_BUSY;
+	return WEFT_RX_NEW;
+}
+
+weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, int last)
+{
+	struct weft_rx_word *w = &rx->word[weft_psn_word(psn)];
+
+	if (weft_psn_diff(psn, *(volatile __u32 *)&rx->next) < 0) {
+		weft_fetched(__sync_fetch_and_and(&w->claimed, ~weft_psn_bit(psn)));
+		return WEFT_RX_DUP;
+	}
 	if (last) {
-		rx->word[w].last |= bit;
-		rx->nlast++;
+		weft_fetched(__sync_fetch_and_or(&w->last, weft_psn_bit(psn)));
+		weft_fetched(__sync_fetch_and_add(&rx->nlast, 1));
 	}
 	return WEFT_RX_NEW;
 }
 
-/*
- * Admit a packet: bring the window up to date, then claim. The peer's window
- * starts at what it knows to be delivered, packet by packet; ours moves on three
- * words a packet, so after a long hole has closed it can be far behind. Locked.
- */
-weft_inline enum weft_rx_verdict weft_rx_admit(struct weft_rx *rx, __u32 psn, int last)
+weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, int last)
 {
-	/* a word at a time: what the window lags behind, SACKs say as well */
-	if (weft_psn_diff(psn, rx->next) >= 64) {
-		int more = weft_rx_advance(rx);
+	enum weft_rx_verdict v = weft_rx_take(rx, psn);
 
-		if (weft_psn_diff(psn, rx->next) >= WEFT_WIN)
-			for (int i = 0; i < 5 && more; i++)
-				more = weft_rx_advance(rx);
-	}
-	return weft_rx_claim(rx, psn, last);
+	return v == WEFT_RX_NEW ? weft_rx_keep(rx, psn, last) : v;
 }
 
 /*
- * The payload is in memory: say so. Not locked. Returns 1 when a message may
- * now be complete, and the caller must lock and advance. The fetching atomic is
- * a full barrier: either this CPU sees the LAST bit that another claims, or the
+ * The payload is in memory: say so. Returns 1 when a word is complete, or a
+ * message may be, and the caller must lock and advance. The fetching atomic is a
+ * full barrier: either this CPU sees the LAST bit that another claims, or the
  * other's advance sees the bit set here.
  */
 weft_inline int weft_rx_commit(struct weft_rx *rx, __u32 psn)
 {
-	weft_fetched(__sync_fetch_and_or(&rx->word[weft_psn_word(psn)].placed, weft_psn_bit(psn)));
-	return *(volatile __u32 *)&rx->nlast != 0;
+	__u64 bit = weft_psn_bit(psn);
+	__u64 was = __sync_fetch_and_or(&rx->word[weft_psn_word(psn)].placed, bit);
+
+	return !~(was | bit) || *(volatile __u32 *)&rx->nlast != 0;
 }
 
 /*

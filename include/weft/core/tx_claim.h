@@ -111,7 +111,7 @@ weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 
 			continue;
 		tx->stuck = from;
 		s->rescued = 1;
-		s->ev = out->ev = weft_path_pick(&tx->path);
+		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
 		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
@@ -121,6 +121,12 @@ weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 
 	out->from = from;
 	out->freed = was - d->out;
 	return r;
+}
+
+/* Nothing to send. Another CPU may have read a newer prod, and claimed, since this one was read. */
+weft_inline int weft_tx_idle(const struct weft_tx *tx, __u32 prod)
+{
+	return !tx->nlost && weft_psn_diff(prod, tx->cons) <= 0;
 }
 
 /*
@@ -138,8 +144,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	out->freed = 0;
 	if (tx->err)
 		return WEFT_CLAIM_ERROR;
-	/* another CPU may have read a newer prod, and claimed, since this one was read */
-	if (!tx->nlost && weft_psn_diff(prod, tx->cons) <= 0)
+	if (weft_tx_idle(tx, prod))
 		return WEFT_CLAIM_EMPTY;
 	if (tx->inflight >= wnd)
 		return WEFT_CLAIM_CWND;
@@ -149,7 +154,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		s = &tx->slot[weft_tx_at(psn)];
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
 		tx->nlost--;
-		s->ev = out->ev = weft_path_pick(&tx->path);
+		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
 		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
@@ -185,7 +190,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	s->seg = tx->seg;
 	s->tries = 0;
 	s->rescued = 0;
-	s->ev = out->ev = weft_path_pick(&tx->path);
+	s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
 	weft_tx_segment(tx, psn, s->ssn, s->seg, out);
 	if (out->flags & WEFT_F_LAST) {
 		tx->cons++;
@@ -193,7 +198,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	} else {
 		tx->seg++;
 	}
-	tx->nxt++;
+	if (!++tx->nxt)
+		tx->wraps++;
 	weft_tx_list(tx, s, psn, now, dom);
 	return WEFT_CLAIM_OK;
 }

@@ -208,7 +208,6 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		}
 	}
 	weft_reo_calm(&tx->rtt);
-	tx->last_ack = now;
 	tx->rtt.backoff = 0;
 	if (rtt < WEFT_TICKS_US(10000000)) {
 		weft_rtt_sample(&tx->rtt, rtt);

@@ -72,7 +72,7 @@ struct weft_tx_dom {
 };
 
 struct weft_tx {
-	/* every packet */
+	/* written with every packet: the rest of the lock's cache line */
 	__u32 nxt;      /* next PSN to assign */
 	__u32 una;      /* oldest PSN not known to be delivered */
 	__u32 inflight; /* PSNs in state OUT */
@@ -80,15 +80,16 @@ struct weft_tx {
 	__u32 cons;     /* work request being cut into segments */
 	__u32 seg;      /* its next segment */
 	__u32 done;     /* work requests wholly delivered, in order */
-	__u32 payload;  /* bytes in a full segment */
-	__u32 err;      /* enum weft_tx_err */
-	__u32 hint;     /* mirror of the hint in the shared ring */
-	__u32 last_ack; /* when the peer last acknowledged something, ticks */
+	__u32 ev_next;  /* entropy value of the next packet, unless it is to be skipped */
 	struct weft_rtt rtt;
-	struct weft_path path;
-	__u64 packets;
-	struct weft_cc cc;
 	__u32 told_done, told_una; /* what the shared ring says */
+	/* read with every packet: a line of its own */
+	__u32 payload; /* bytes in a full segment */
+	__u32 err;     /* enum weft_tx_err */
+	__u32 hint;    /* mirror of the hint in the shared ring */
+	__u32 pad0;
+	struct weft_path path;
+	struct weft_cc cc;
 	/* now and then */
 	__u32 err_info;  /* NAK code, or what the library passed */
 	__u32 err_ssn;   /* work request that failed */
@@ -97,8 +98,11 @@ struct weft_tx {
 	__u32 surplus;   /* tokens that were not expected back, ever */
 	__u32 looked;    /* domain that the last time-out looked at */
 	__u32 stuck;     /* domain that was last rescued from */
-	__u32 pad;
+	__u32 post_dom;  /* domain in which the application last rang */
+	__u32 psn0;      /* first PSN */
+	__u32 wraps;     /* how often nxt has wrapped to 0 */
 	__u64 retransmits, spurious, timeouts, ce;
+	__u32 pad1[14];
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	struct weft_tx_dom dom[WEFT_DOMAINS];
@@ -124,10 +128,16 @@ enum weft_claim {
 weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u32 nev)
 {
 	__builtin_memset(tx, 0, sizeof(*tx));
-	tx->nxt = tx->una = psn0;
+	tx->nxt = tx->una = tx->psn0 = psn0;
 	tx->payload = payload;
 	tx->cc.cwnd = WEFT_CWND_DEFAULT;
 	weft_path_init(&tx->path, nev);
+}
+
+/* DATA packets sent so far, repeated ones included. */
+weft_inline __u64 weft_tx_packets(const struct weft_tx *tx)
+{
+	return (((__u64)tx->wraps << 32) | tx->nxt) - tx->psn0 + tx->retransmits;
 }
 
 /*
@@ -179,7 +189,6 @@ weft_inline void weft_tx_list(struct weft_tx *tx, struct weft_tx_slot *s, __u32 
 	}
 	d->tail = at;
 	tx->inflight++;
-	tx->packets++;
 }
 
 /* The token of slot s, PSN psn, is no longer out. */

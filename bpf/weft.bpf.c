@@ -137,7 +137,7 @@ static __always_inline enum weft_verdict move(struct weft_stats *st)
 	return verdict_redirect(st, bpf_redirect_map(&cpus, wk->cpu, 0));
 }
 
-/* On the doorbell veth: nothing else lives there. */
+/* On the doorbell: nothing else comes there. It runs within the write() of who rings. */
 SEC("xdp")
 int weft_db(struct xdp_md *ctx)
 {

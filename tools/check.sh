@@ -73,7 +73,12 @@ mount -t tmpfs -o mode=755 weft-check /run/netns 2>/dev/null ||
 	{ mkdir -p /run/netns && mount -t tmpfs -o mode=755 weft-check /run/netns; } || exit 1
 mount -t bpf bpf /sys/fs/bpf || exit 1
 
-list_links() { ip -o link show type veth | sed 's/^[0-9]*: //; s/[@:].*//' | sort; }
+list_links() {
+	{
+		ip -o link show type veth
+		ip -o link show type tun
+	} | sed 's/^[0-9]*: //; s/[@:].*//' | sort
+}
 list_netns() { ip netns list | awk '{ print $1 }' | sort; }
 list_pins() { find /sys/fs/bpf -mindepth 1 | sort; }
 # Ids fall out of use for good, so a new id is a program loaded meanwhile.
@@ -116,7 +121,7 @@ check_leftovers() {
 		[ -z "$left" ] && break
 		[ "$i" = 6 ] || sleep 1
 	done
-	verdict "leftovers: no namespace, veth, XDP program, pin or process" "$left"
+	verdict "leftovers: no namespace, veth, tap, XDP program, pin or process" "$left"
 }
 check_kernel_log() {
 	verdict "kernel log: no new BUG, WARNING or Oops" \

@@ -14,15 +14,14 @@
 #include "device.h"
 #include "weft.skel.h"
 
-#define CPU_MAX       4096
-#define DB_QUEUES_MAX 256
-#define CPUMAP_QSIZE  512
+#define CPU_MAX      4096
+#define CPUMAP_QSIZE 512
 
 /* Tokens out at once. A veth ring holds 256 frames for all QPs of a queue together. */
-#define VETH_BUDGET   96
-#define VETH_HARD     120
-#define NIC_BUDGET    512
-#define NIC_HARD      1024
+#define VETH_BUDGET  96
+#define VETH_HARD    120
+#define NIC_BUDGET   512
+#define NIC_HARD     1024
 
 /* ---- what the interface is ---- */
 
@@ -187,29 +186,20 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 	return 0;
 }
 
-static int set_doorbell(struct weft_dev *dev, struct weft_bpf *skel, const struct nic *nic, int *db,
-			int *db_tx)
+/* Make the doorbell and note it. Its ifindex. */
+static int set_doorbell(struct weft_dev *dev, struct weft_bpf *skel)
 {
-	unsigned queues = nic->cpus < DB_QUEUES_MAX ? nic->cpus : DB_QUEUES_MAX;
-	int fd = bpf_map__fd(skel->maps.devcfg), err;
-	char tx[IFNAMSIZ], rx[IFNAMSIZ];
+	int fd = bpf_map__fd(skel->maps.devcfg), db;
 	struct weft_devcfg cfg;
 	uint32_t key = 0;
 
-	weft_td_db_names(dev->ifindex, tx, rx);
-	err = weft_veth_create(tx, rx, queues ? queues : 1);
-	if (err)
-		return weft_err(
-			-err, dev->ifname,
-			"cannot create the doorbell pair %s, %s: %s; is the veth driver there?", tx,
-			rx, strerror(-err));
-	*db_tx = if_nametoindex(tx);
-	*db = if_nametoindex(rx);
+	db = weft_doorbell_create(dev);
+	if (db < 0)
+		return db;
 	if (bpf_map_lookup_elem(fd, &key, &cfg))
 		return -errno;
-	cfg.db_ifindex = *db;
-	cfg.db_tx_ifindex = *db_tx;
-	return bpf_map_update_elem(fd, &key, &cfg, BPF_ANY) ? -errno : 0;
+	cfg.db_ifindex = db;
+	return bpf_map_update_elem(fd, &key, &cfg, BPF_ANY) ? -errno : db;
 }
 
 struct cpu_fill {
@@ -228,14 +218,14 @@ static int fill_cpu(unsigned cpu, void *arg)
 
 /* The first n entries lead out of the interface, the one after them, if any, into the sink. */
 static int fill_devmap(struct weft_bpf *skel, const struct bpf_map *map, uint32_t n, int ifindex,
-		       int db_tx)
+		       int db)
 {
 	struct bpf_devmap_val out = {
 		.ifindex = ifindex,
 		.bpf_prog.fd = bpf_program__fd(skel->progs.weft_fill),
 	};
 	struct bpf_devmap_val sink = {
-		.ifindex = db_tx,
+		.ifindex = db,
 		.bpf_prog.fd = bpf_program__fd(skel->progs.weft_sink),
 	};
 	uint32_t i;
@@ -246,7 +236,7 @@ static int fill_devmap(struct weft_bpf *skel, const struct bpf_map *map, uint32_
 	return 0;
 }
 
-static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db_tx)
+static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
 {
 	struct cpu_fill f = {
 		.map = bpf_map__fd(skel->maps.cpus),
@@ -260,8 +250,7 @@ static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db_tx)
 
 		if (bpf_map__type(map) != BPF_MAP_TYPE_DEVMAP)
 			continue;
-		err = fill_devmap(skel, map, bpf_map__max_entries(map) - spawn, dev->ifindex,
-				  db_tx);
+		err = fill_devmap(skel, map, bpf_map__max_entries(map) - spawn, dev->ifindex, db);
 		if (err)
 			return weft_err(-err, dev->ifname, "cannot fill devmap %s: %s",
 					bpf_map__name(map), strerror(-err));
@@ -382,7 +371,7 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 {
 	struct nic nic = {};
 	struct weft_bpf *skel;
-	int err, db = 0, db_tx = 0;
+	int err, db = 0;
 	char why[160];
 
 	look_at_nic(dev->ifname, link, &nic);
@@ -396,10 +385,10 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 	err = set_cfg(dev, skel, opts, link, &nic);
 	if (!err)
 		err = pin_all(dev, skel);
-	if (!err)
-		err = set_doorbell(dev, skel, &nic, &db, &db_tx);
-	if (!err)
-		err = fill_ways_out(dev, skel, db_tx);
+	if (!err) {
+		db = set_doorbell(dev, skel);
+		err = db < 0 ? db : fill_ways_out(dev, skel, db);
+	}
 	if (!err) {
 		err = attach_link(dev, skel->progs.weft_db, db, WEFT_PIN_DB_LINK);
 		if (err)

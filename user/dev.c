@@ -233,9 +233,7 @@ static int settle_in(struct weft_dev *dev, const struct weft_open_opts *opts)
 		return weft_err(-err, dev->ifname, "cannot use AF_XDP sockets: %s", strerror(-err));
 	err = weft_doorbell_open(dev);
 	if (err)
-		return weft_err(-err, dev->ifname,
-				"cannot open the doorbell interface: %s; run 'weft down %s'",
-				strerror(-err), dev->ifname);
+		return err;
 	return weft_pd_alloc(dev, &dev->pd0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What dev.c, pins.c, attach.c, netns.c and veth.c share among themselves. */
+/* What dev.c, pins.c, attach.c, netns.c, link.c and doorbell.c share among themselves. */
 #ifndef WEFT_USER_DEVICE_H
 #define WEFT_USER_DEVICE_H
 
@@ -9,8 +9,7 @@
 /* netns.c: descriptor and inode of the namespace that opts name. */
 int weft_ns_open(struct weft_dev *dev, const char *netns);
 
-/* veth.c: doorbell pair, in the current namespace. */
-int weft_veth_create(const char *a, const char *b, unsigned queues);
+/* link.c: bring the doorbell up, silent but for doorbells. */
 int weft_link_up(const char *ifname);
 
 /* xdp_why.c: why the interface refuses the program, in the kernel's words; "": it does not say. */
@@ -41,7 +40,8 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
  */
 int weft_reaper_start(struct weft_dev *dev, int *go);
 
-/* doorbell.c */
-int weft_doorbell_open(struct weft_dev *dev);
+/* doorbell.c, in the namespace: */
+int weft_doorbell_create(struct weft_dev *dev); /* the tap; its ifindex */
+int weft_doorbell_open(struct weft_dev *dev);   /* this process's queue of it */
 
 #endif

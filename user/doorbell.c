@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Ringing: one small frame into the doorbell veth, where XDP takes it up. */
+/* Ringing: one small frame written into a tap, whose XDP program runs within that call. */
 #include <arpa/inet.h>
-#include <sched.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/if_ether.h>
-#include <linux/if_packet.h>
+#include <linux/if_tun.h>
+#include <sys/ioctl.h>
 
 #include "device.h"
 
 /* Room for the headers of a data packet and the largest message sent in place. */
 #define FRAME_MAX (WEFT_V6_LEN + WEFT_HDR_LEN + 1024)
-#define TRIES     4
+#define TUN       "/dev/net/tun"
 
 struct frame {
 	struct ethhdr eth;
@@ -21,37 +23,80 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == FRAME_MAX, "doorbell frame");
 
-int weft_doorbell_open(struct weft_dev *dev)
+static int open_tun(struct weft_dev *dev)
 {
-	struct sockaddr_ll ll = {
-		.sll_family = AF_PACKET,
-		.sll_protocol = 0, /* receives nothing */
-		.sll_ifindex = dev->maps.cfg->db_tx_ifindex,
-	};
-	int one = 1, fd, err;
+	int fd = open(TUN, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 
-	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof(one)) ||
-	    bind(fd, (struct sockaddr *)&ll, sizeof(ll))) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	dev->db_fd = fd;
-	dev->db_ifindex = ll.sll_ifindex;
-	return 0;
+	if (fd >= 0)
+		return fd;
+	return weft_err(errno, dev->ifname,
+			"cannot open " TUN
+			": %s; run 'modprobe tun', or give the container "
+			"that device",
+			strerror(errno));
 }
 
-/*
- * Any thread. A doorbell that the kernel will not take after a few tries is left
- * to the timer, which rings again: -EAGAIN says so.
- */
+/* Make the descriptor a queue of the tap, which comes to be if there is none of that name. */
+static int take_queue(int fd, const char *name, int flags)
+{
+	struct ifreq ifr = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE | flags };
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
+	return ioctl(fd, TUNSETIFF, &ifr) ? -errno : 0;
+}
+
+int weft_doorbell_create(struct weft_dev *dev)
+{
+	char name[IFNAMSIZ];
+	int fd, err, ifindex = 0;
+
+	fd = open_tun(dev);
+	if (fd < 0)
+		return fd;
+	weft_td_db_name(dev->ifindex, name);
+	err = take_queue(fd, name, IFF_TUN_EXCL);
+	if (err == -EBUSY) { /* of an earlier life of the interface: the name is ours */
+		weft_td_link_del(name);
+		err = take_queue(fd, name, IFF_TUN_EXCL);
+	}
+	/* It stays until somebody removes it: users come and go, and 'weft up' has none. */
+	if (!err && ioctl(fd, TUNSETPERSIST, 1))
+		err = -errno;
+	if (!err)
+		err = weft_link_up(name);
+	if (!err) {
+		ifindex = if_nametoindex(name);
+		err = ifindex ? 0 : -errno;
+	}
+	close(fd);
+	return err ? weft_err(-err, dev->ifname, "cannot create the doorbell %s: %s; see 'ip link'",
+			      name, strerror(-err))
+		   : ifindex;
+}
+
+int weft_doorbell_open(struct weft_dev *dev)
+{
+	char name[IFNAMSIZ];
+	int err;
+
+	dev->db_fd = open_tun(dev);
+	if (dev->db_fd < 0)
+		return dev->db_fd;
+	weft_td_db_name(dev->ifindex, name);
+	err = take_queue(dev->db_fd, name, 0);
+	/* had it been removed, a new one would be made, which goes with the descriptor */
+	if (!err && if_nametoindex(name) != dev->maps.cfg->db_ifindex)
+		err = -ENODEV;
+	return err ? weft_err(-err, dev->ifname,
+			      "cannot use the doorbell %s: %s; run 'weft down %s'", name,
+			      strerror(-err), dev->ifname)
+		   : 0;
+}
+
+/* Any thread. A doorbell that the kernel does not take is left to the timer, which rings again. */
 int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len)
 {
 	struct frame f;
-	int i;
 
 	if (frame_len < ETH_ZLEN)
 		frame_len = ETH_ZLEN;
@@ -64,12 +109,5 @@ int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsign
 	};
 	f.db = (struct weft_db){ .magic = WEFT_DB_MAGIC, .op = op, .qpn = qpn };
 	memset(f.zero, 0, frame_len - offsetof(struct frame, zero));
-	for (i = 0; i < TRIES; i++) {
-		if (send(dev->db_fd, &f, frame_len, MSG_DONTWAIT) >= 0)
-			return 0;
-		if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
-			return -errno;
-		sched_yield(); /* the ring is drained in softirq, perhaps on this CPU */
-	}
-	return -EAGAIN;
+	return write(dev->db_fd, &f, frame_len) < 0 ? -errno : 0;
 }

@@ -142,10 +142,9 @@ struct weft_dev {
 	int rings_fd; /* this process's rings: WEFT_PROC_QPS entries */
 	struct weft_ring *rings;
 	uint64_t ring_used; /* bit per ring */
-	int db_fd;          /* packet socket into the doorbell veth */
-	int db_ifindex;
-	bool dead;        /* interface gone: everything fails with WEFT_WC_DEV_ERR */
-	uint64_t down_ns; /* when the link went down; 0: it is up */
+	int db_fd;          /* queue of the doorbell tap */
+	bool dead;          /* interface gone: everything fails with WEFT_WC_DEV_ERR */
+	uint64_t down_ns;   /* when the link went down; 0: it is up */
 	LIST_HEAD(, weft_pool) pools;
 	LIST_HEAD(, weft_pd) pds;
 	LIST_HEAD(, weft_mr) mrs;
@@ -169,7 +168,7 @@ void weft_logf(enum weft_log_level level, const char *fmt, ...)
 int weft_ns_enter(struct weft_dev *dev, int *saved);
 void weft_ns_leave(int saved);
 
-/* veth.c (libmnl): what the kernel knows of an interface of the current namespace. */
+/* link.c (libmnl): what the kernel knows of an interface of the current namespace. */
 struct weft_link {
 	int ifindex;
 	uint32_t mtu;
@@ -206,7 +205,7 @@ void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot);
  */
 int weft_flush(void (*removed)(const char *dir));
 
-/* attach.c: first user: load, veth, attach, pin; last user: undo. */
+/* attach.c: first user: load, doorbell, attach, pin; last user: undo. */
 
 /* grace.c */
 void weft_grace(void); /* every XDP program that started before has ended */

@@ -22,7 +22,7 @@
 #define WEFT_BPFFS        "/sys/fs/bpf"
 #define WEFT_PIN_BASE     WEFT_BPFFS "/weft"
 #define WEFT_PIN_NIC_LINK "nic_link" /* XDP on the interface */
-#define WEFT_PIN_DB_LINK  "db_link"  /* XDP on the doorbell veth */
+#define WEFT_PIN_DB_LINK  "db_link"  /* XDP on the doorbell */
 #define WEFT_PIN_LOCK     "lock" /* directory, made last: its presence says that set-up finished */
 #define WEFT_PATH_MAX     128
 
@@ -133,7 +133,7 @@ static inline int weft_td_cfg(const char *dir, struct weft_cfg_head *head, uint3
 	return 0;
 }
 
-/* Delete an interface of the current network namespace by name; its veth peer goes too. */
+/* Delete an interface of the current network namespace by name. */
 static inline int weft_td_link_del(const char *ifname)
 {
 	struct {
@@ -180,10 +180,9 @@ static inline int weft_td_link_del(const char *ifname)
 	return err;
 }
 
-static inline void weft_td_db_names(uint32_t ifindex, char tx[IFNAMSIZ], char rx[IFNAMSIZ])
+static inline void weft_td_db_name(uint32_t ifindex, char name[IFNAMSIZ])
 {
-	snprintf(tx, IFNAMSIZ, "weft%ut", ifindex);
-	snprintf(rx, IFNAMSIZ, "weft%ur", ifindex);
+	snprintf(name, IFNAMSIZ, "weft%ut", ifindex);
 }
 
 /* Is fd still the directory of that path? A lock on a removed one guards nothing. */
@@ -277,7 +276,7 @@ static inline int weft_td_unpin(const char *dir)
  */
 static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 {
-	char tx[IFNAMSIZ], rx[IFNAMSIZ];
+	char name[IFNAMSIZ];
 	struct weft_cfg_head head;
 	int db;
 
@@ -291,9 +290,9 @@ static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 	 */
 	db = weft_td_link_at(dir, WEFT_PIN_DB_LINK);
 	if (ifindex && db) {
-		weft_td_db_names(ifindex, tx, rx);
-		if (db < 0 || if_nametoindex(rx) == (unsigned)db)
-			weft_td_link_del(tx);
+		weft_td_db_name(ifindex, name);
+		if (db < 0 || if_nametoindex(name) == (unsigned)db)
+			weft_td_link_del(name);
 	}
 	return weft_td_unpin(dir);
 }

@@ -15,7 +15,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 out=$(realpath -m "${O:-$top/build}")/vm
 dir=$out/linux-$want
 members=('./boot/vmlinuz-*' './boot/config-*' './lib/modules/*/modules.*')
-for module in drivers/net/veth net/sched/sch_ingress net/sched/cls_bpf; do
+for module in drivers/net/veth drivers/net/tun net/sched/sch_ingress net/sched/cls_bpf; do
 	members+=("./lib/modules/*/kernel/$module.ko*")
 done
 

@@ -16,7 +16,9 @@ ln -s /run /var/run
 ln -s /proc/self/fd /dev/fd
 hostname guest
 ip link set lo up
-modprobe veth || echo "weft: veth: the module does not load" > /dev/ttyS1
+for module in veth tun; do
+	modprobe $module || echo "weft: $module: the module does not load" > /dev/ttyS1
+done
 
 script=vm/guest.sh
 read -r cmdline < /proc/cmdline

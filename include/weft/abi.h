@@ -10,7 +10,7 @@
 #include <weft/core/ring.h>
 #include <weft/wire.h>
 
-#define WEFT_ABI         1
+#define WEFT_ABI         2
 
 /* Registered memory: chunks of mmapable array maps. */
 #define WEFT_CHUNK_SHIFT 21
@@ -39,12 +39,11 @@ struct weft_devcfg { /* map devcfg[0], written by the control plane */
 	__u32 mtu;     /* of the interface when it was attached */
 	__u16 port;    /* UDP destination port, host order */
 	__u16 queues; /* receive queues a CPU number is reduced by (veth); 0: every CPU for itself */
-	__u32 budget;        /* tokens a domain may have out before QPs must share */
-	__u32 hard;          /* tokens a domain may have when a QP without any asks for its first */
-	__u32 domains;       /* domains in use, 1 to WEFT_DOMAINS */
-	__u32 db_ifindex;    /* doorbell veth: the end that XDP listens on */
-	__u32 db_tx_ifindex; /* the end that the library sends into */
-	__u64 cpus;          /* CPUs that may hold tokens (bit per CPU, modulo 64) */
+	__u32 budget;     /* tokens a domain may have out before QPs must share */
+	__u32 hard;       /* tokens a domain may have when a QP without any asks for its first */
+	__u32 domains;    /* domains in use, 1 to WEFT_DOMAINS */
+	__u32 db_ifindex; /* doorbell tap */
+	__u64 cpus;       /* CPUs that may hold tokens (bit per CPU, modulo 64) */
 };
 
 struct weft_devrun {  /* map devrun[0], written by XDP with atomics */
@@ -249,7 +248,7 @@ _Static_assert(sizeof(struct weft_wqe) == 32, "send queue entry");
 _Static_assert(sizeof(struct weft_tx_slot) == 32, "slot");
 _Static_assert(sizeof(struct weft_ring) == 320 + 32 * WEFT_SQ_DEPTH, "ring");
 _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
-_Static_assert(sizeof(struct weft_devcfg) == 56, "devcfg");
+_Static_assert(sizeof(struct weft_devcfg) == 48, "devcfg");
 _Static_assert(sizeof(struct weft_devrun) == 64 + 64 * WEFT_DOMAINS, "devrun");
 _Static_assert(sizeof(struct weft_db) == 20, "doorbell");
 #define LINE_OF(type, field) \

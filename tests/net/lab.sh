@@ -115,6 +115,7 @@ lab_inventory() {
 	local ns
 	ip netns list | awk '{ print "netns " $1 }'
 	ip -br link show type veth | awk '{ print "veth " $1 }'
+	ip -br link show type tun | awk '{ print "tap " $1 }'
 	bpftool prog show 2>/dev/null | awk '$2 == "xdp" || $2 == "sched_cls" {
 		print "program " $1 " " $2 " " $4 }'
 	for ns in /sys/fs/bpf/weft/* /sys/fs/bpf/wirelab-*; do
@@ -124,7 +125,7 @@ lab_inventory() {
 }
 
 # What is there now and was not at lab_begin. With LAB_SHARED=1 what others own is left out:
-# programs and veths cannot be told apart then, namespaces and pins can.
+# programs and links cannot be told apart then, namespaces and pins can.
 lab_leftovers() {
 	local now
 	now=$(lab_inventory)

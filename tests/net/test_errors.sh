@@ -123,6 +123,22 @@ stale_pins() {
 	ip -n "$LAB_A" link del p0
 }
 
+doorbell() {
+	local tap
+	tap=weft$(ip -n "$LAB_A" -o link show dev "$LAB_IF_A" | cut -d: -f1)t
+	# shellcheck disable=SC2016	# for the inner shell
+	t -- shape 1 "$LAB_IF_A: cannot open /dev/net/tun: .*modprobe tun" unshare -m bash -c \
+		'mount -t tmpfs none /dev/net && exec "$@"' - "$WEFT" -n "$LAB_A" up "$LAB_IF_A" ++ "no /dev/net/tun"
+	t -- nothing_left "$LAB_A" ++ "which leaves nothing behind"
+	ip -n "$LAB_A" tuntap add "$tap" mode tap
+	t -- weft_a up "$LAB_IF_A" ++ "a tap of that name that was left behind is replaced"
+	ip -n "$LAB_A" link del "$tap"
+	t -- shape 1 "$LAB_IF_A: cannot use the doorbell $tap" "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 ++ \
+		"the doorbell was removed"
+	t -- weft_a down "$LAB_IF_A" ++ "weft down removes the rest"
+	t -- nothing_left "$LAB_A" ++ "all of it"
+}
+
 tables() {
 	weft_a up "$LAB_IF_A" port 5000
 	t -- shape 1 'port' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 5001 ++ "up with another port"
@@ -239,7 +255,7 @@ peers() {
 
 lab_begin
 lab_pair 3498
-for part in interfaces rights usage old_pins stale_pins tables memory half_open peers; do
+for part in interfaces rights usage old_pins stale_pins doorbell tables memory half_open peers; do
 	tap_part $part && $part
 done
 tap_end

@@ -126,7 +126,7 @@ struct facts {
 	char growth_why[192];
 	struct weft_stats stats;
 	int pid[WEFT_PROCS], users;
-	char db[2][IF_NAMESIZE];
+	char db[IF_NAMESIZE];
 };
 
 static void ask_xdp(const struct pinned *p, struct facts *f)
@@ -236,10 +236,8 @@ static int gather(const struct pinned *p, struct facts *f)
 		return CLI_FAIL;
 	explain_growth(f);
 	f->users = pins_users(p, f->pid);
-	if (!if_indextoname(p->cfg.db_tx_ifindex, f->db[0]))
-		f->db[0][0] = '\0';
-	if (!if_indextoname(p->cfg.db_ifindex, f->db[1]))
-		f->db[1][0] = '\0';
+	if (!if_indextoname(p->cfg.db_ifindex, f->db))
+		f->db[0] = '\0';
 	return CLI_OK;
 }
 
@@ -278,8 +276,7 @@ static void show_text(const struct pinned *p, const struct facts *f)
 			printf("%s slot %d pid %d", f->users ? "," : "", i, f->pid[i]);
 	putchar('\n');
 	printf("    persist     %s\n", p->cfg.flags & WEFT_DEV_PERSIST ? "yes" : "no");
-	printf("    doorbell    %s -> %s\n", f->db[0][0] ? f->db[0] : "gone",
-	       f->db[1][0] ? f->db[1] : "gone");
+	printf("    doorbell    %s\n", f->db[0] ? f->db : "gone");
 	printf("    pins        %s\n", p->dir);
 }
 
@@ -342,10 +339,7 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	}
 	json_object_object_add(o, "users", sub);
 	cli_add_bool(o, "persist", p->cfg.flags & WEFT_DEV_PERSIST);
-	sub = json_object_new_object();
-	cli_add_str(sub, "tx", f->db[0][0] ? f->db[0] : NULL);
-	cli_add_str(sub, "rx", f->db[1][0] ? f->db[1] : NULL);
-	json_object_object_add(o, "doorbell", sub);
+	cli_add_str(o, "doorbell", f->db[0] ? f->db : NULL);
 	cli_add_str(o, "pins", p->dir);
 	json_object_array_add(out, o);
 }

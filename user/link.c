@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Interfaces over rtnetlink: the doorbell veth pair, and what the kernel says of a link. */
+/* Interfaces over rtnetlink: what the kernel says of a link, and bringing up the doorbell. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
-#include <linux/veth.h>
 
 #include "device.h"
 
@@ -112,38 +111,8 @@ int weft_link_get(const char *ifname, int ifindex, struct weft_link *l)
 	return err ? err : l->ifindex ? 0 : -ENODEV;
 }
 
-static void put_link(struct nlmsghdr *nlh, const char *name, unsigned queues)
-{
-	mnl_attr_put_strz(nlh, IFLA_IFNAME, name);
-	mnl_attr_put_u32(nlh, IFLA_NUM_RX_QUEUES, queues);
-	mnl_attr_put_u32(nlh, IFLA_NUM_TX_QUEUES, queues);
-}
-
-static int try_create(const char *a, const char *b, unsigned queues)
-{
-	char buf[1024];
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct nlattr *info, *data, *peer;
-
-	nlh->nlmsg_type = RTM_NEWLINK;
-	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
-	put_link(nlh, a, queues);
-	info = mnl_attr_nest_start(nlh, IFLA_LINKINFO);
-	mnl_attr_put_strz(nlh, IFLA_INFO_KIND, "veth");
-	data = mnl_attr_nest_start(nlh, IFLA_INFO_DATA);
-	peer = mnl_attr_nest_start(nlh, VETH_INFO_PEER);
-	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
-	put_link(nlh, b, queues);
-	mnl_attr_nest_end(nlh, peer);
-	mnl_attr_nest_end(nlh, data);
-	mnl_attr_nest_end(nlh, info);
-	return ask(nlh, NULL, NULL);
-}
-
 /*
- * No IPv6 address of its own: nothing but doorbells shall be seen on it. After
- * creation, for new kernels refuse it with the request that creates a link.
+ * No IPv6 address of its own: nothing but doorbells shall be seen on it.
  */
 static void no_ipv6(const char *ifname)
 {
@@ -174,37 +143,35 @@ static void no_ipv6(const char *ifname)
 	close(fd);
 }
 
+/* The kernel keeps a queue of this length for each of a tap's 256 queues; nobody reads them. */
+static int short_queues(const char *ifname)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+
+	nlh->nlmsg_type = RTM_SETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, ifname);
+	mnl_attr_put_u32(nlh, IFLA_TXQLEN, 1);
+	return ask(nlh, NULL, NULL);
+}
+
 int weft_link_up(const char *ifname)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ifinfomsg *ifi;
+	int err;
 
+	no_ipv6(ifname);
+	err = short_queues(ifname);
+	if (err)
+		return err;
 	nlh->nlmsg_type = RTM_NEWLINK;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
 	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
 	ifi->ifi_flags = ifi->ifi_change = IFF_UP;
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, ifname);
 	return ask(nlh, NULL, NULL);
-}
-
-int weft_veth_create(const char *a, const char *b, unsigned queues)
-{
-	int err = try_create(a, b, queues);
-
-	if (err == -EEXIST) { /* of an earlier life of the interface: the name is ours */
-		weft_td_link_del(a);
-		weft_td_link_del(b);
-		err = try_create(a, b, queues);
-	}
-	if (err)
-		return err;
-	no_ipv6(a);
-	no_ipv6(b);
-	err = weft_link_up(b);
-	if (!err)
-		err = weft_link_up(a);
-	if (err)
-		weft_td_link_del(a);
-	return err;
 }

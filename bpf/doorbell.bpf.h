@@ -141,7 +141,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	}
 	if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
 		return drop(st, fill);
-	return spawn(st, n);
+	return spawn(st, wk, n);
 }
 
 /*

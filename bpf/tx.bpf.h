@@ -189,32 +189,35 @@ static __always_inline enum weft_verdict verdict_redirect(struct weft_stats *st,
 }
 
 /* n clones of this frame, each filled by weft_fill on its way out; n is rounded down to a power of 2. */
-static __always_inline enum weft_verdict spawn(struct weft_stats *st, __u32 n)
+static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct work *wk, __u32 n)
 {
 	long r;
 
 	if (n >= 64) {
-		st->count.spawned += 64;
+		n = 64;
 		r = bpf_redirect_map(&spawn64, 0, BPF_F_BROADCAST);
 	} else if (n >= 32) {
-		st->count.spawned += 32;
+		n = 32;
 		r = bpf_redirect_map(&spawn32, 0, BPF_F_BROADCAST);
 	} else if (n >= 16) {
-		st->count.spawned += 16;
+		n = 16;
 		r = bpf_redirect_map(&spawn16, 0, BPF_F_BROADCAST);
 	} else if (n >= 8) {
-		st->count.spawned += 8;
+		n = 8;
 		r = bpf_redirect_map(&spawn8, 0, BPF_F_BROADCAST);
 	} else if (n >= 4) {
-		st->count.spawned += 4;
+		n = 4;
 		r = bpf_redirect_map(&spawn4, 0, BPF_F_BROADCAST);
 	} else if (n >= 2) {
-		st->count.spawned += 2;
+		n = 2;
 		r = bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST);
 	} else {
-		st->count.spawned += 1;
+		n = 1;
 		r = bpf_redirect_map(&spawn1, 0, BPF_F_BROADCAST);
 	}
+	st->count.spawned += n;
+	if (r == XDP_REDIRECT)
+		wk->left += n;
 	return verdict_redirect(st, r);
 }
 
@@ -393,7 +396,7 @@ static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struc
 		if (make_template(ctx, WEFT_DB_FILL, qpn, wk->seg.psn, 1))
 			return drop(st, fill);
 		count(st, regrown);
-		return spawn(st, 1);
+		return spawn(st, wk, 1);
 	default:
 		/* the claim stands: a lost packet, or a QP in error */
 		return drop(st, fill);
@@ -482,6 +485,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
 			return drop(st, fill);
 		st->count.spawned += 2;
+		wk->left += 2;
 		return verdict_redirect(st, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
 	}
 	if (c != WEFT_CLAIM_OK) {

@@ -142,11 +142,14 @@ SEC("xdp")
 int weft_db(struct xdp_md *ctx)
 {
 	struct weft_stats *st = stats_get();
+	struct work *wk = work_get();
 	enum weft_verdict v;
 	struct weft_db db;
 
-	if (!st)
+	if (!st || !wk)
 		return XDP_DROP;
+	/* Nothing is under way on this CPU now: clones that could not be made are not awaited. */
+	wk->left = wk->held = 0;
 	if (db_parse(ctx, &db) || (db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)) {
 		st->drop.doorbell++;
 		return XDP_DROP;
@@ -175,35 +178,58 @@ int weft_cpu(struct xdp_md *ctx)
 }
 
 /*
+ * A clone without a packet. It is dropped, but not if it is the last of several
+ * and others went before: the kernel hands a devmap's frames on in batches and has
+ * the driver announce them with the last; of a batch without frames it tells the
+ * driver nothing, and those before would lie there until the next. So one
+ * goes out empty, to the peer's stack, which knows no such type.
+ */
+static __always_inline int unfilled(struct xdp_md *ctx, const struct weft_qpctl *ctl,
+				    struct work *wk)
+{
+	if (wk->left || !wk->held || bpf_xdp_store_bytes(ctx, 0, (void *)ctl->tmpl, 2 * ETH_ALEN))
+		return XDP_DROP;
+	wk->held = 0;
+	return XDP_PASS;
+}
+
+/*
  * On everything that this host's programs redirect to the NIC. One program
  * serves a whole flush, so it must pass what is not a template.
  */
 SEC("xdp/devmap")
 int weft_fill(struct xdp_md *ctx)
 {
+	struct work *wk = work_get();
 	struct weft_stats *st;
 	struct weft_qpctl *ctl;
-	struct work *wk;
 	struct weft_db db;
 
-	if (db_parse(ctx, &db))
+	if (!wk)
+		return XDP_DROP;
+	if (db_parse(ctx, &db)) {
+		wk->held = wk->left != 0;
 		return XDP_PASS;
+	}
+	if (wk->left)
+		wk->left--;
 	st = stats_get();
-	wk = work_get();
 	ctl = ctl_get(WEFT_QPN_SLOT(db.qpn));
-	if (!st || !wk)
+	if (!st)
 		return XDP_DROP;
 	if (!ctl || db.op != WEFT_DB_FILL) {
 		st->drop.template ++;
 		return XDP_DROP;
 	}
 	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
-		return XDP_DROP;
-	if (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(db.qpn)) == FILL_OK)
+		return unfilled(ctx, ctl, wk);
+	if (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(db.qpn)) == FILL_OK) {
+		wk->held = wk->left != 0;
 		return XDP_PASS;
+	}
 	/* the claim stands: a lost packet, which the timer finds */
 	st->drop.fill++;
-	return XDP_DROP;
+	return unfilled(ctx, ctl, wk);
 }
 
 /* Takes the original of a broadcast. */

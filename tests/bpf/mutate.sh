@@ -150,6 +150,10 @@ gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= 
 gone fill__corrupt_ring $d "$error" "$error"$')\n\t\t\tpublish_err(&q->tx, ring);\n\t\telse\n'
 swap fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
 swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
+gone fill__last_goes_out $w 'wk->left' 'if (wk->left || !wk->held'
+gone fill__last_goes_out $w '!wk->held'
+cut fill__last_goes_out $w 'wk->held = 0' $'\twk->held = 0;\n\treturn XDP_PASS;'
+cut fill__last_goes_out $w 'wk->left = wk->held = 0'
 
 # ---- whom it listens to ----
 gone bell__no_qp $d 'ctl->qpn != qpn'

@@ -109,6 +109,55 @@ static void fill__segments(void **state)
 	}
 }
 
+/*
+ * Clones that come too late are dropped, but not the last of several when others
+ * went before: the driver would not be told of those.
+ */
+static void fill__last_goes_out(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct frame want;
+
+		for (int i = 0; i < 4; i++)
+			fx_post(q, 0, 0, FX_FULL);
+		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 60);
+		for (int i = 0; i < 2; i++) { /* no memory for the clones of the first */
+			assert_int_equal(fx_run(FX_DB, &f), XDP_REDIRECT);
+			expect_counters("doorbell spawned=4");
+		}
+		q->ring->sq_prod = 2; /* another CPU takes the rest */
+		fill(q, XDP_PASS, "tx_data");
+		fill(q, XDP_PASS, "tx_data");
+		fill(q, XDP_DROP, "drop.template");
+		fill(q, XDP_PASS, "drop.template");
+		want = f;
+		memcpy(want.b, q->ctl->tmpl, 12);
+		expect_frame(&want);
+		/* once is enough */
+		fill(q, XDP_DROP, "drop.template");
+
+		/* none went before */
+		q->ring->sq_prod = 4;
+		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 60);
+		assert_int_equal(fx_run(FX_DB, &f), XDP_REDIRECT);
+		expect_counters("doorbell spawned=2");
+		q->ring->sq_prod = 2;
+		fill(q, XDP_DROP, "drop.template");
+		fill(q, XDP_DROP, "drop.template");
+
+		/* the last has one: then the driver is told */
+		q->ring->sq_prod = 4;
+		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 60);
+		assert_int_equal(fx_run(FX_DB, &f), XDP_REDIRECT);
+		fill(q, XDP_PASS, "tx_data");
+		fill(q, XDP_PASS, "tx_data");
+		fill(q, XDP_DROP, "drop.template");
+		memset(fx.run, 0, sizeof(*fx.run));
+	}
+}
+
 static void fill__window_full(void **state)
 {
 	(void)state;
@@ -365,17 +414,11 @@ static void fill__sink(void **state)
  * run's frame has a whole page; tests/net sends over veth, where it happens.
  */
 const struct CMUnitTest fx_tests_fill[] = {
-	FX_TEST(fill__frame),
-	FX_TEST(fill__v4_csum),
-	FX_TEST(fill__straddles),
-	FX_TEST(fill__segments),
-	FX_TEST(fill__window_full),
-	FX_TEST(fill__not_a_template),
-	FX_TEST(fill__no_qp),
-	FX_TEST(fill__local_errors),
-	FX_TEST(fill__bounds),
-	FX_TEST(fill__corrupt_ring),
-	FX_TEST(fill__claimed),
-	FX_TEST(fill__sink),
-	FX_END,
+	FX_TEST(fill__frame),          FX_TEST(fill__v4_csum),
+	FX_TEST(fill__straddles),      FX_TEST(fill__segments),
+	FX_TEST(fill__last_goes_out),  FX_TEST(fill__window_full),
+	FX_TEST(fill__not_a_template), FX_TEST(fill__no_qp),
+	FX_TEST(fill__local_errors),   FX_TEST(fill__bounds),
+	FX_TEST(fill__corrupt_ring),   FX_TEST(fill__claimed),
+	FX_TEST(fill__sink),           FX_END,
 };

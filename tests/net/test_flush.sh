@@ -41,7 +41,7 @@ flushed() {
 intact() {	# A's device: pins, program, doorbell
 	[ -e "$(pins "$LAB_A" "$LAB_IF_A")/nic_link" ] &&
 		ip -n "$LAB_A" link show dev "$LAB_IF_A" | grep -q xdp &&
-		[ "$(ip -n "$LAB_A" -br link | grep -c '^weft')" = 2 ]
+		[ "$(ip -n "$LAB_A" -br link | grep -c '^weft')" = 1 ]
 }
 
 namespaces() {

@@ -3,6 +3,9 @@
 #include <dirent.h>
 #include <string.h>
 #include <unistd.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <net/if.h>
 #include <sys/file.h>
 
 #include "device.h"
@@ -15,6 +18,28 @@
 static bool gone(const char *dir)
 {
 	return !weft_td_link_at(dir, WEFT_PIN_NIC_LINK) || !weft_td_link_at(dir, WEFT_PIN_DB_LINK);
+}
+
+/*
+ * Where only the interface went and not its namespace, the doorbell is still there;
+ * without its pins nobody would find it again. A program's id is its own, so the
+ * interface that runs our link's program is the doorbell, and not somebody else's of
+ * that name and index in the namespace that we happen to be in.
+ */
+static void remove_doorbell(const char *dir)
+{
+	struct bpf_link_info info = {};
+	char name[IF_NAMESIZE];
+	__u32 len = sizeof(info), prog;
+	int fd = weft_td_obj(dir, WEFT_PIN_DB_LINK);
+
+	if (fd < 0)
+		return;
+	if (!bpf_obj_get_info_by_fd(fd, &info, &len) && info.xdp.ifindex &&
+	    !bpf_xdp_query_id(info.xdp.ifindex, 0, &prog) && prog == info.prog_id &&
+	    if_indextoname(info.xdp.ifindex, name))
+		weft_td_link_del(name);
+	close(fd);
 }
 
 /* Nobody opens, uses or removes it: the door and the directory are ours. */
@@ -36,9 +61,10 @@ static bool remove_if_gone(const char *dir)
 		goto out;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0) {
-		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, dir) && gone(dir))
-			/* not what it stands for: its doorbell went with it, or is not here */
+		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, dir) && gone(dir)) {
+			remove_doorbell(dir);
 			removed = !weft_td_unpin(dir);
+		}
 		close(fd);
 	}
 	rmdir(door);

@@ -38,10 +38,14 @@ flushed() {
 	flush && [ ! -e "$PINS" ]
 }
 
+doorbells() {	# how many in a namespace
+	ip -n "$1" -br link | grep -c '^weft'
+}
+
 intact() {	# A's device: pins, program, doorbell
 	[ -e "$(pins "$LAB_A" "$LAB_IF_A")/nic_link" ] &&
 		ip -n "$LAB_A" link show dev "$LAB_IF_A" | grep -q xdp &&
-		[ "$(ip -n "$LAB_A" -br link | grep -c '^weft')" = 1 ]
+		[ "$(doorbells "$LAB_A")" = 1 ]
 }
 
 namespaces() {
@@ -72,6 +76,21 @@ reuse() {
 	t -- intact ++ "but not the doorbell of the living device with the same index"
 }
 
+# The namespace lives and has a doorbell of the same name, and index, as A.
+doorbell() {
+	lost_soon "$LAB_ID-g"
+	ip -n "$LAB_ID-g" link del p0
+	t -- "$WEFT" -n "$LAB_A" dev flush ++ "flush in a namespace with a doorbell of the same name"
+	t ! test -e "$PINS" ++ "removes the pins"
+	t -- intact ++ "but not that doorbell"
+	ip netns del "$LAB_ID-g"
+	lost_soon "$LAB_ID-h"
+	ip -n "$LAB_ID-h" link del p0
+	t -- "$WEFT" -n "$LAB_ID-h" dev flush ++ "flush in the namespace itself"
+	t "$(doorbells "$LAB_ID-h") == 0" "removes the doorbell as well"
+	ip netns del "$LAB_ID-h"
+}
+
 used() {
 	lost_soon "$LAB_ID-f"
 	serve s "$LAB_ID-f" p0=:7000
@@ -88,7 +107,7 @@ used() {
 lab_begin
 lab_pair 3498
 "$WEFT" -n "$LAB_A" up "$LAB_IF_A"
-for part in namespaces reuse used; do
+for part in namespaces reuse doorbell used; do
 	tap_part $part && $part
 done
 "$WEFT" -n "$LAB_A" down "$LAB_IF_A"

@@ -171,8 +171,9 @@ static int refused(const char *addr, const char *ifname, uint32_t why)
 		return weft_err(EPROTO, addr,
 				"the peer speaks another version of weft; use the same on both");
 	case WEFT_CM_R_RESOURCES:
-		return weft_err(ECONNREFUSED, addr,
-				"the peer has no QP left for us; close some there");
+		return weft_err(
+			ECONNREFUSED, addr,
+			"the peer can make no QP: none is left or its device is lost; look there");
 	case WEFT_CM_R_ROUTE:
 		return weft_err(
 			EHOSTUNREACH, addr,

@@ -8,8 +8,9 @@
 
 const char *weft_dev_lost(const struct weft_dev *dev)
 {
-	return dev->maps.cfg->flags & WEFT_DEV_DOWN ? "weft was taken down on this interface"
-						    : "the interface is gone";
+	if (dev->maps.cfg->flags & WEFT_DEV_DOWN)
+		return "weft was taken down on this interface";
+	return dev->db_gone ? "somebody removed its doorbell" : "the interface is gone";
 }
 
 static void device_dead(struct weft_ctl *c)
@@ -46,9 +47,13 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	if (ifi->ifi_family != AF_UNSPEC)
 		return;
 	if (nlh->nlmsg_type == RTM_DELLINK) {
-		if (ifi->ifi_index == dev->ifindex ||
-		    ifi->ifi_index == (int)dev->maps.cfg->db_ifindex)
+		if (ifi->ifi_index == dev->ifindex) {
 			device_dead(c);
+		} else if (ifi->ifi_index == (int)dev->maps.cfg->db_ifindex) {
+			if (!dev->dead)
+				dev->db_gone = true;
+			device_dead(c);
+		}
 		return;
 	}
 	if (ifi->ifi_index != dev->ifindex)

@@ -144,6 +144,7 @@ struct weft_dev {
 	uint64_t ring_used; /* bit per ring */
 	int db_fd;          /* queue of the doorbell tap */
 	bool dead;          /* interface gone: everything fails with WEFT_WC_DEV_ERR */
+	bool db_gone;       /* or, with dead, only its doorbell; does not change after dead */
 	uint64_t down_ns;   /* when the link went down; 0: it is up */
 	LIST_HEAD(, weft_pool) pools;
 	LIST_HEAD(, weft_pd) pds;

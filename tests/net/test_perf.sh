@@ -60,11 +60,17 @@ transfers() {
 	[ "$(counter "$LAB_A" "$LAB_IF_A" tx_data)" -gt 10000 ]
 }
 
+bell() {	# the doorbell of A's interface, whose index is in the name
+	echo "weft$(ip -n "$LAB_A" -o link show dev "$LAB_IF_A" | cut -d: -f1)t"
+}
+
 # The same status for all, but not the same words.
 interface() {
 	t -- taken 'the link is down' 'gone|taken down' ip -n "$LAB_A" link set "$LAB_IF_A" down ++ "link down"
 	ip -n "$LAB_A" link set "$LAB_IF_A" up
 	t -- taken 'taken down' 'gone|link is down' "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "weft down"
+	t -- taken 'doorbell was removed' 'gone|taken down|link is down' ip -n "$LAB_A" link del "$(bell)" ++ \
+		"doorbell removed"
 	t -- taken 'interface is gone' 'taken down' ip -n "$LAB_A" link del "$LAB_IF_A" ++ "interface deleted"
 }
 

@@ -16,8 +16,12 @@
 static int check_opts(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o)
 {
 	memset(o, 0, sizeof(*o));
+	/* none of them may be ignored because somebody forgot the size */
+	if (in && (in->size < offsetof(struct weft_qp_opts, cq) || in->size > sizeof(*o)))
+		return weft_err(EINVAL, dev->ifname,
+				"options of %zu bytes are not known; set their size", in->size);
 	if (in)
-		memcpy(o, in, in->size < sizeof(*o) ? in->size : sizeof(*o));
+		memcpy(o, in, in->size);
 	if (!o->evs)
 		o->evs = WEFT_EVS_DEFAULT;
 	if (!o->cwnd)

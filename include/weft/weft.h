@@ -16,8 +16,8 @@ extern "C" {
  *
  * Functions return 0 or -errno unless they say otherwise. Handles are opaque;
  * whoever creates one destroys it, children before parents. Option structs
- * start with their size (set it with WEFT_OPTS); NULL means all defaults, and a
- * field left 0 means its default.
+ * start with their size (set it with WEFT_OPTS; -EINVAL without); NULL means all
+ * defaults, and a field left 0 means its default.
  *
  * Threads: different QPs, CQs and MRs may be used from different threads at the
  * same time. One QP may be posted to by one thread at a time, one CQ polled by
@@ -56,7 +56,10 @@ enum weft_log_level { WEFT_LOG_ERR, WEFT_LOG_WARN, WEFT_LOG_INFO, WEFT_LOG_DEBUG
 typedef void (*weft_log_fn)(void *arg, enum weft_log_level level, const char *line);
 void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max);
 
-/* The last error of this thread as one line, "" if there was none. Valid until the next call. */
+/*
+ * The last error of this thread as one line, "" if there was none. Valid until
+ * the next call. -EAGAIN and -ENOMEM may leave it as it was.
+ */
 const char *weft_strerror_last(void);
 
 /* ---- device ---- */
@@ -228,7 +231,7 @@ int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets);
 
 /* Counters of one QP, since it was connected. */
 struct weft_qp_stats {
-	size_t size; /* set by the caller */
+	size_t size; /* set by the caller; no more than that is written */
 	uint64_t packets, retransmits, spurious, timeouts, ce;
 	uint32_t cwnd, inflight, srtt_ns, rto_ns;
 };

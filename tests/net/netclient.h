@@ -233,9 +233,13 @@ static void run_bad(struct client *c)
 	struct region *s = &c->src;
 	const char *k = nw.bad;
 	enum weft_wc_status want = WEFT_WC_REM_ACCESS_ERR;
+	struct weft_qp_opts sizeless = { .evs = 1 };
 	struct weft_mr *mr = NULL;
+	struct weft_qp *qp;
 	int err;
 
+	if (weft_connect(c->dev, c->addr, &sizeless, &qp) != -EINVAL)
+		bad("options without a size were taken");
 	must(nw.max + 4096 <= nw.src && nw.max + 4096 < c->offer.region, "sizes");
 	need(post(c, 0, 0, 4096), "weft_post_write");
 	drain(c);

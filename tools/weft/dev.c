@@ -35,7 +35,7 @@ static const char dev_help[] =
 	"flush removes what 'weft up' left in /sys/fs/bpf for interfaces that are gone, also of\n"
 	"deleted network namespaces. show:\n"
 	"Interfaces that weft is on: mode, programs, queues, MTU, payload and why, frame growth,\n"
-	"checksum mode, UDP port, budget, users, doorbell interfaces, pin directory.\n";
+	"checksum mode, UDP port, budget, users, doorbell, pin directory.\n";
 
 /* Who comes first decides on port and checksum: do not silently ignore what is asked now. */
 static int check_options(const char *dev, const struct weft_devcfg *cfg, unsigned port, int csum)

@@ -152,6 +152,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		fputs(help, stdout);
 		return CLI_OK;
 	}
+	if (argc - optind == 3 && !strcmp(argv[optind], "dev"))
+		optind++;
 	if (argc - optind != 2)
 		return cli_usage(CMD, "wants DEV and HOST:PORT");
 	r->dev = argv[optind];

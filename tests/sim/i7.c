@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* I7: every order of a post against tokens being absorbed, on the real functions, with store buffers. */
-#include <setjmp.h>
-#include <ucontext.h>
+#include "explore.h"
 
 /*
  * Threads are coroutines. Each works on its own view of the shared words, and
@@ -18,39 +17,29 @@ static unsigned hook_add(void *p, unsigned v);
 #include "sim.h"
 
 enum word { W_PROD, W_HINT, W_LOCK, WORDS };
-enum { THREADS_MAX = 4, BUFFER = 8, DEPTH = 512, SEEN = 1 << 20, STACK = 32768 };
+enum { THREADS_MAX = 4, BUFFER = 8 };
 
 struct thread {
-	ucontext_t ctx; /* to start it */
-	jmp_buf at;     /* to go on: no system call */
 	struct weft_ring view;
 	__u32 lock, last[WORDS]; /* the view as of the last look */
 	struct {
 		enum word w;
 		__u32 v;
 	} buffer[BUFFER];
-	uint32_t buffered, started, waits_lock, done, waits_bell;
+	uint32_t buffered, waits_lock, waits_bell;
 	uint64_t trace; /* hash of all it has learnt: stands for its local state */
 	void (*body)(void);
 	uint32_t arg;
-	char stack[STACK];
+	struct coro coro;
 };
 
 static struct {
 	__u32 mem[WORDS], bells;
 	struct weft_tx tx;
 	struct thread t[THREADS_MAX];
-	uint32_t threads, posts;
+	uint32_t threads, tokens, posts;
 	struct thread *cur;
-	jmp_buf back;
-	uint64_t states, runs;
 } M;
-
-static uint64_t seen[SEEN];
-static struct {
-	uint8_t pick, of;
-} path[DEPTH];
-static uint32_t path_n;
 
 static __u32 *view_word(struct thread *t, enum word w)
 {
@@ -104,22 +93,15 @@ static void drain(struct thread *t)
 		drain_one(t);
 }
 
-static void mix(uint64_t *h, uint64_t v)
-{
-	*h = (*h ^ v) * 0x9e3779b97f4a7c15ull;
-	*h ^= *h >> 29;
-}
-
 /* Let others run; then see word w as it is. The view keeps the others as they were. */
 static void yield(enum word w)
 {
 	struct thread *t = M.cur;
 
 	collect(t);
-	if (!_setjmp(t->at))
-		_longjmp(M.back, 1);
+	coro_yield();
 	look(t, w);
-	mix(&t->trace, w << 8 ^ *view_word(t, w));
+	explore_mix(&t->trace, w << 8 ^ *view_word(t, w));
 }
 
 static void hook_store(void *p, unsigned v)
@@ -170,9 +152,9 @@ static void unlock(enum weft_claim c, const struct weft_seg *seg)
 	collect(t);
 	push(t, W_LOCK, 0);
 	look(t, W_LOCK);
-	mix(&t->trace, c);
+	explore_mix(&t->trace, c);
 	if (c == WEFT_CLAIM_OK)
-		mix(&t->trace, seg->psn);
+		explore_mix(&t->trace, seg->psn);
 	yield(W_PROD);
 }
 
@@ -262,174 +244,122 @@ static void bell_thread(void)
 static void start_thread(void)
 {
 	look(M.cur, W_PROD);
-	mix(&M.cur->trace, M.cur->view.sq_prod);
+	explore_mix(&M.cur->trace, M.cur->view.sq_prod);
 	M.cur->body();
 	collect(M.cur);
-	M.cur->done = 1;
-	_longjmp(M.back, 1);
 }
 
-/* ---- the explorer: depth first, each path from the start, states seen once ---- */
+/* ---- what is explored ---- */
 
 static uint64_t state_hash(void)
 {
 	uint64_t h = 1;
 
 	for (enum word w = 0; w < WORDS; w++)
-		mix(&h, M.mem[w]);
-	mix(&h, M.bells);
-	mix(&h, M.tx.nxt ^ (uint64_t)M.tx.una << 8 ^ (uint64_t)M.tx.inflight << 16);
-	mix(&h, M.tx.cons ^ (uint64_t)M.tx.done << 8 ^ (uint64_t)M.tx.hint << 16);
+		explore_mix(&h, M.mem[w]);
+	explore_mix(&h, M.bells);
+	explore_mix(&h, M.tx.nxt ^ (uint64_t)M.tx.una << 8 ^ (uint64_t)M.tx.inflight << 16);
+	explore_mix(&h, M.tx.cons ^ (uint64_t)M.tx.done << 8 ^ (uint64_t)M.tx.hint << 16);
 	for (uint32_t i = 0; i < 16; i++)
-		mix(&h, M.tx.slot[i].state);
-	mix(&h, M.tx.delivered[0]);
+		explore_mix(&h, M.tx.slot[i].state);
+	explore_mix(&h, M.tx.delivered[0]);
 	for (uint32_t i = 0; i < M.threads; i++) {
 		const struct thread *t = &M.t[i];
 
-		mix(&h, t->trace);
-		mix(&h, t->done | t->waits_lock << 1 | t->waits_bell << 2 | t->buffered << 3);
+		explore_mix(&h, t->trace);
+		explore_mix(&h, t->coro.done | t->waits_lock << 1 | t->waits_bell << 2 |
+					t->buffered << 3);
 		for (uint32_t k = 0; k < t->buffered; k++)
-			mix(&h, t->buffer[k].w ^ (uint64_t)t->buffer[k].v << 8);
+			explore_mix(&h, t->buffer[k].w ^ (uint64_t)t->buffer[k].v << 8);
 	}
-	return h ? h : 1;
-}
-
-static int seen_before(uint64_t h)
-{
-	uint32_t i = h & (SEEN - 1);
-
-	for (uint32_t n = 0; n < SEEN; n++, i = (i + 1) & (SEEN - 1)) {
-		if (seen[i] == h)
-			return 1;
-		if (!seen[i]) {
-			seen[i] = h;
-			M.states++;
-			return 0;
-		}
-	}
-	abort();
+	return h;
 }
 
 static void add_thread(void (*body)(void), uint32_t arg)
 {
 	struct thread *t = &M.t[M.threads++];
 
-	memset(t, 0, offsetof(struct thread, stack));
+	memset(t, 0, offsetof(struct thread, coro));
 	t->body = body;
 	t->arg = arg;
-	getcontext(&t->ctx);
-	t->ctx.uc_stack.ss_sp = t->stack;
-	t->ctx.uc_stack.ss_size = sizeof(t->stack);
-	makecontext(&t->ctx, start_thread, 0);
+	coro_init(&t->coro, start_thread);
 }
 
-/* n tokens are out with a message each; the poster is about to post some more. */
-static void setup(uint32_t tokens, uint32_t posts)
+/* Tokens are out with a message each; the poster is about to post some more. */
+static void setup(void)
 {
 	static struct weft_wqe sq[WEFT_SQ_DEPTH];
 	struct weft_seg seg;
 
 	weft_tx_init(&M.tx, 0, 256, 1);
-	for (uint32_t i = 0; i < tokens; i++)
-		weft_tx_claim(&M.tx, sq, tokens, 64, 1000, 0, &seg);
+	for (uint32_t i = 0; i < M.tokens; i++)
+		weft_tx_claim(&M.tx, sq, M.tokens, 64, 1000, 0, &seg);
 	M.tx.hint = 1;
 	memset(M.mem, 0, sizeof(M.mem));
-	M.mem[W_PROD] = tokens;
+	M.mem[W_PROD] = M.tokens;
 	M.mem[W_HINT] = 1;
 	M.bells = M.threads = 0;
-	M.posts = posts;
-	add_thread(poster_thread, tokens);
-	for (uint32_t i = 0; i < tokens; i++)
+	add_thread(poster_thread, M.tokens);
+	for (uint32_t i = 0; i < M.tokens; i++)
 		add_thread(token_thread, i);
 	add_thread(bell_thread, 0);
 }
 
 static int can_run(const struct thread *t)
 {
-	return !t->done && !(t->waits_lock && M.mem[W_LOCK]) && !(t->waits_bell && !M.bells);
+	return !t->coro.done && !(t->waits_lock && M.mem[W_LOCK]) && !(t->waits_bell && !M.bells);
 }
 
-/* Run a thread to its next yield. */
-static void resume(struct thread *t)
+static uint32_t moves(uint8_t *move)
 {
-	M.cur = t;
-	if (_setjmp(M.back))
-		return;
-	if (t->started)
-		_longjmp(t->at, 1);
-	t->started = 1;
-	setcontext(&t->ctx);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < M.threads; i++) {
+		if (can_run(&M.t[i]))
+			move[n++] = i;
+		if (M.t[i].buffered)
+			move[n++] = i | 0x80;
+	}
+	return n;
 }
 
-/* Follow the path, extend it by first choices. Returns 1 when a wake-up was lost. */
-static int run_path(uint32_t tokens, uint32_t posts)
+static void make(uint8_t move)
 {
-	uint32_t at = 0;
+	struct thread *t = &M.t[move & 0x7f];
 
-	setup(tokens, posts);
-	M.runs++;
-	for (;;) {
-		uint32_t n = 0, pick;
-		uint8_t move[2 * THREADS_MAX];
-
-		for (uint32_t i = 0; i < M.threads; i++) {
-			if (can_run(&M.t[i]))
-				move[n++] = i;
-			if (M.t[i].buffered)
-				move[n++] = i | 0x80;
-		}
-		if (!n) {
-			path_n = at;
-			return M.tx.cons != tokens + posts;
-		}
-		if (at == DEPTH)
-			abort();
-		if (at < path_n) {
-			pick = path[at].pick;
-		} else {
-			if (seen_before(state_hash())) {
-				path_n = at;
-				return 0;
-			}
-			path[at].pick = pick = 0;
-			path[at].of = n;
-			path_n = at + 1;
-		}
-		at++;
-		if (move[pick] & 0x80)
-			drain_one(&M.t[move[pick] & 0x7f]);
-		else
-			resume(&M.t[move[pick] & 0x7f]);
+	if (move & 0x80) {
+		drain_one(t);
+	} else {
+		M.cur = t;
+		coro_resume(&t->coro);
 	}
 }
 
-static int explore(uint32_t tokens, uint32_t posts, int verbose)
+/* A wake-up was lost. */
+static int bad(int end)
 {
-	int lost = 0;
+	return end && M.tx.cons != M.tokens + M.posts;
+}
 
-	memset(seen, 0, sizeof(seen));
-	M.states = M.runs = 0;
-	path_n = 0;
-	do {
-		lost = run_path(tokens, posts);
-		if (lost)
-			break;
-		/* next path: the last choice that has another alternative */
-		while (path_n && path[path_n - 1].pick + 1 == path[path_n - 1].of)
-			path_n--;
-		if (path_n)
-			path[path_n - 1].pick++;
-	} while (path_n);
+static int try(uint32_t tokens, uint32_t posts, int verbose)
+{
+	static const struct explore e = { setup, moves, make, state_hash, bad };
+	struct explored n;
+	int lost;
+
+	M.tokens = tokens;
+	M.posts = posts;
+	lost = explore(&e, &n);
 	if (lost)
 		printf("# I7: %u tokens, %u posts: %u of %u requests never sent, after %u steps\n",
-		       tokens, posts, tokens + posts - M.tx.cons, tokens + posts, path_n);
+		       tokens, posts, tokens + posts - M.tx.cons, tokens + posts, n.steps);
 	if (verbose || lost)
 		printf("# I7: %u tokens, %u posts: %llu states, %llu paths\n", tokens, posts,
-		       (unsigned long long)M.states, (unsigned long long)M.runs);
+		       (unsigned long long)n.states, (unsigned long long)n.paths);
 	return lost;
 }
 
 int i7_run(int verbose)
 {
-	return explore(1, 1, verbose) || explore(1, 2, verbose) || explore(2, 1, verbose);
+	return try(1, 1, verbose) || try(1, 2, verbose) || try(2, 1, verbose);
 }

@@ -12,9 +12,10 @@ static void usage(FILE *out)
 	      "         nothing but seeds, up to the first that fails\n"
 	      "       weft-sim --seed X [-v]\n"
 	      "         one seed\n"
-	      "       weft-sim --i7 | --alone | --single [-v]\n"
-	      "         posts against absorption in every order | processes stopped once all is\n"
-	      "         posted, nothing lost | each single frame lost in turn\n",
+	      "       weft-sim --i2 | --i7 | --alone | --single [-v]\n"
+	      "         duplicates against advance, posts against absorption in every order |\n"
+	      "         processes stopped once all is posted, nothing lost | each single frame\n"
+	      "         lost in turn\n",
 	      out);
 }
 
@@ -104,7 +105,8 @@ static int seeds_run(uint64_t start, uint64_t n, uint64_t most, int verbose)
 	return bad != 0;
 }
 
-#define ALONE "I9: all that was posted arrives and completes without the processes"
+#define NO_TWO_OWNERS "I2: no packet has two owners in any order of steps"
+#define ALONE         "I9: all that was posted arrives and completes without the processes"
 
 static void verdict(int rc, int n, const char *what)
 {
@@ -114,17 +116,22 @@ static void verdict(int rc, int n, const char *what)
 
 int main(int argc, char **argv)
 {
-	enum { OPT_SEEDS = 1, OPT_START, OPT_SEED, OPT_I7, OPT_ALONE, OPT_SINGLE, OPT_FIRST };
+	enum {
+		OPT_SEEDS = 1,
+		OPT_START,
+		OPT_SEED,
+		OPT_I2,
+		OPT_I7,
+		OPT_ALONE,
+		OPT_SINGLE,
+		OPT_FIRST
+	};
 	static const struct option opts[] = {
-		{ "seeds", 1, NULL, OPT_SEEDS },
-		{ "start", 1, NULL, OPT_START },
-		{ "seed", 1, NULL, OPT_SEED },
-		{ "i7", 0, NULL, OPT_I7 },
-		{ "single", 0, NULL, OPT_SINGLE },
-		{ "first", 0, NULL, OPT_FIRST },
-		{ "alone", 0, NULL, OPT_ALONE },
-		{ "help", 0, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
+		{ "seeds", 1, NULL, OPT_SEEDS }, { "start", 1, NULL, OPT_START },
+		{ "seed", 1, NULL, OPT_SEED },   { "i2", 0, NULL, OPT_I2 },
+		{ "i7", 0, NULL, OPT_I7 },       { "single", 0, NULL, OPT_SINGLE },
+		{ "first", 0, NULL, OPT_FIRST }, { "alone", 0, NULL, OPT_ALONE },
+		{ "help", 0, NULL, 'h' },        { NULL, 0, NULL, 0 },
 	};
 	uint64_t seeds = 1000, start = 1, seed = 0;
 	int mode = OPT_SEEDS, verbose = 0, bad = 0, c, rc;
@@ -138,6 +145,7 @@ int main(int argc, char **argv)
 			seed = strtoull(optarg, NULL, 0);
 			mode = OPT_SEED;
 			break;
+		case OPT_I2:
 		case OPT_I7:
 		case OPT_ALONE:
 		case OPT_SINGLE:
@@ -157,6 +165,10 @@ int main(int argc, char **argv)
 		sim_src[i] = rng();
 
 	switch (mode) {
+	case OPT_I2:
+		rc = i2_run(verbose);
+		verdict(rc, 1, NO_TWO_OWNERS);
+		return rc != 0;
 	case OPT_I7:
 		rc = i7_run(verbose);
 		verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
@@ -176,14 +188,17 @@ int main(int argc, char **argv)
 		return rc != 0;
 	case OPT_FIRST: return seeds_run(start, seeds, 1, verbose);
 	}
+	rc = i2_run(0);
+	verdict(rc, 1, NO_TWO_OWNERS);
+	bad += rc != 0;
 	rc = i7_run(0);
-	verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
+	verdict(rc, 2, "I7: no wake-up is lost in any order of steps");
 	bad += rc != 0;
 	rc = alone_run(0);
-	verdict(rc, 2, ALONE);
+	verdict(rc, 3, ALONE);
 	bad += rc != 0;
 	rc = single_run(0);
-	verdict(rc, 3, "I15: each single frame lost in turn");
+	verdict(rc, 4, "I15: each single frame lost in turn");
 	bad += rc != 0;
 	memset(&total, 0, sizeof(total));
 	rc = seeds_run(start, seeds, 10, verbose);
@@ -191,7 +206,7 @@ int main(int argc, char **argv)
 	print_stats(&total);
 	snprintf(what, sizeof(what), "%llu seeds from %llu", (unsigned long long)total.seeds,
 		 (unsigned long long)start);
-	verdict(rc, 4, what);
-	puts("1..4");
+	verdict(rc, 5, what);
+	puts("1..5");
 	return bad != 0;
 }

@@ -53,7 +53,7 @@ try() {
 		# shellcheck disable=SC2086 # MODE is a list of arguments
 		out=$(timeout 60 "$dir/weft-sim" $mode 2>&1)
 		rc=$?
-		out=$(grep -m1 -E '^# (seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again)' <<<"$out" |
+		out=$(grep -m1 -E '^# (I2: |(seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again))' <<<"$out" |
 			cut -c3-160)
 	fi
 }
@@ -112,12 +112,16 @@ mutant() {
 
 mutant I1-check check.h 's/if \(i == 3\)/if (i == 5)\n\t\t\tw = 0;\n\t\tif (i == 3)/' 'I[0-9]+'
 mutant I1-copy rx_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
-mutant I2-claim rx_track.h 's/return (.*)placed & bit \? WEFT_RX_DUP : WEFT_RX_BUSY/return WEFT_RX_NEW/' 'I2 '
+mutant I2-claim rx_track.h 's/return (.*)placed & bit \? WEFT_RX_DUP : WEFT_RX_BUSY/return WEFT_RX_NEW/' 'I2: two own' --i2
+mutant I2-next rx_track.h '/claimed, ~done/d; s/^\t\t\*\(volatile __u32 \*\)&rx->next = next;/\t\tweft_fetched(__sync_fetch_and_and(\&w->claimed, ~done));\n&/' 'I2: ' --i2
+mutant I2-keep rx_track.h 's/if \(weft_psn_diff\(psn, \*\(volatile __u32 \*\)&rx->next\) < 0\) \{/if (0) {/' 'I2: ' --i2
+mutant I2-back rx_track.h '/claimed, ~weft_psn_bit\(psn\)/d' 'I2: .*stays claimed' --i2
+mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
 mutant I3-sack rx_track.h 's/(out->bits = .*)\.placed;/\1.claimed;/' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
 mutant I3-done tx_score.h 's/tx->cons : tx->slot(.*)\.ssn;/tx->cons : tx->slot\1.ssn + 1;/' 'I3 '
-mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(rx->word[w].claimed | (weft_psn_bit/' 'I[348] '
-mutant I4-commit rx_track.h 's/return (.*)rx->nlast != 0;/return 0;/' 'I10 .*not finished|I1 |I4 '
+mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(w->claimed | (weft_psn_bit/' 'I[348] '
+mutant I4-commit rx_track.h 's/ \|\| (.*)rx->nlast != 0;/;/' 'I10 .*not finished|I1 |I4 '
 mutant I5-unsent tx_score.h 's/\(__s32\)age < 1 \|\| //' 'I5 '
 mutant I5-old tx_score.h 's/if \(age > WEFT_WIN\)/if (0)/' 'I5 '
 mutant I5-late tx_score.h 's/if \(age > WEFT_WIN\) \{/if (age > WEFT_WIN)\n\t\treturn -1;\n\tif (0) {/' 'I5 '
@@ -130,8 +134,9 @@ mutant I7-fence ring.h 's/^\tweft_fetched\(__sync_fetch_and_add\(&r->tx_fence, 1
 mutant I7-recheck ring.h 's/return (.*)sq_prod != prod_seen/return 0/' 'I7' --i7
 mutant I8-window tx_claim.h 's/if \(psn - tx->una >= WEFT_WIN (.*)\)$/if (0)/' 'I(8|10) '
 mutant I8-slot tx_claim.h 's/ \|\| s->state == WEFT_SLOT_OUT\)/)/' 'I(8|10) '
-mutant I8-admit rx_track.h 's/if \(weft_psn_diff\(psn, rx->next\) >= 64\)/if (0)/' 'I8 '
-mutant I8-catchup rx_track.h 's/for \(int i = 0; i < 5 \&\& more; i\+\+\)/for (int i = 0; i < 4 \&\& more; i++)/' 'admit__' test_core_rx
+mutant I8-lags rx_track.h 's/return (.*) >= WEFT_WIN \/ 2;/return 0;/' 'I8 '
+mutant I8-catchup rx_track.h 's/i < 6 \&\& weft_rx_advance/i < 5 \&\& weft_rx_advance/' 'catch_up__' test_core_rx
+mutant I8-word rx_track.h 's/return !~\(was \| bit\) \|\| /return /' '(advance|commit)__' test_core_rx
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(s->state == WEFT_SLOT_OUT\) \{/if (s->state == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
 mutant I10-window tx_claim.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '
@@ -146,9 +151,11 @@ mutant I12-seg tx_claim.h 's/s->seg = tx->seg;/s->seg = tx->seg \& 31;/' 'I12 '
 mutant I12-stale tx_claim.h 's/weft_psn_diff\(prod, tx->cons\) <= 0/prod == tx->cons/' 'I12 |I5 |I10 |I1 ' '--first --seeds 2000'
 mutant I13-ttl host.c 's/^\tf->ttl = SIM_TTL;/\tf->ttl = f->ttl ? f->ttl : SIM_TTL;/' 'I13 '
 mutant I13-ce host.c 's/^\tf->ce = 0;//' 'I13 '
-mutant I13-ev path.h 's/p->next = ev \+ 1 >= p->n/p->next = ev + 1 > p->n/' 'I(13|8) '
+mutant I13-ev path.h 's/\*next = ev \+ 1 >= p->n/*next = ev + 1 > p->n/' 'I(13|8) '
 mutant I15-timer tx_score.h 's/^\tweft_tx_overdue\(tx, dom, now, rto, WEFT_TX_SKEW\);//' 'exchange' --single
 mutant I15-look app.c 's/doorbell\(c, FRAME_LOOK\)/doorbell(c, FRAME_POST)/' 'exchange' --single
+mutant packets-wrap tx_claim.h 's/if \(!\+\+tx->nxt\)/if (++tx->nxt == 1)/' 'packets__' test_core_tx
+mutant packets-again tx_state.h 's/ - tx->psn0 \+ tx->retransmits;/ - tx->psn0;/' 'packets__' test_core_tx
 mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return 0;/' 'storm '
 mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(weft_psn_diff\(now, s->ts\) <= \(__s32\)limit\)/if (0)/' 'storm '

@@ -288,7 +288,8 @@ void check_sealed(struct conn *c); /* I1, at arrival */
 void check_end(void);              /* I1, I2, I5, I10, I11, efficiency */
 void check_memory(struct conn *c); /* I2, I5, I11, at the end */
 
-/* i7.c, single.c, alone.c */
+/* i2.c, i7.c, single.c, alone.c */
+int i2_run(int verbose);
 int i7_run(int verbose);
 int alone_run(int verbose);
 int single_run(int verbose);

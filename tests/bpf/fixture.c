@@ -462,8 +462,13 @@ static void add_counters(int sign)
 
 int fx_run(enum fx_prog p, const struct frame *f)
 {
+	return fx_run_n(p, f, 1);
+}
+
+int fx_run_n(enum fx_prog p, const struct frame *f, int n)
+{
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = fx.in.b, .data_size_in = f->len,
-		    .data_out = fx.out.b, .data_size_out = sizeof(fx.out.b));
+		    .data_out = fx.out.b, .data_size_out = sizeof(fx.out.b), .repeat = n);
 	int err;
 
 	fx.in = *f;

@@ -92,6 +92,8 @@ int fx_verifier(void (*line)(const char *name, uint32_t insns)); /* each program
 
 /* XDP_* of program p on frame f; fills in fx. */
 int fx_run(enum fx_prog p, const struct frame *f);
+/* The same, then again on what became of the frame, n times: one buffer, as over a veth. */
+int fx_run_n(enum fx_prog p, const struct frame *f, int n);
 
 /* Set up again with other values: only between runs. */
 void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload);
@@ -199,7 +201,7 @@ void fx_fill_n(const struct fx_qp *q, int n);
 
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
-	fx_tests_grow[], fx_tests_share[], fx_tests_alone[];
+	fx_tests_grow[], fx_tests_share[], fx_tests_alone[], fx_tests_resize[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

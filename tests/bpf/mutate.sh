@@ -94,30 +94,30 @@ gone target__no_right $r '!(mr->rights & WEFT_ACCESS_REMOTE_WRITE)'
 # roff < moff is seen by the next as well, for no region is that long
 gone target__bounds $r 'base > mr->len'
 gone target__bounds $r 'mlen > mr->len - base'
-gone target__other_pd $r 'unlikely(code)'
+gone target__other_pd $r 'unlikely(code)' $'unlikely(code))\n'
 gone target__pool_gone $r 'unlikely(place(ctx, pool, off, p->hl, len))'
 cut target__other_pd $r 'q->rx.err = code'
 cut target__other_pd $r 'WRITE_ONCE(ring->rx_err, code)'
-gone target__no_right $r 'code' $'if (code) {\n\t\tst->drop.closed++;'
+gone target__no_right $r 'unlikely(code)' 'unlikely(code)) {'
 swap place__near_the_edge $f 'WEFT_CHUNK - o' 'WEFT_CHUNK - o - 1' 'n = WEFT_CHUNK - o;'
 n='((n - 1) & (EDGE - 1)) + 1'
-copy=$n$';\n\topaque(n);\n\treturn bpf_xdp_'
-swap place__lengths $f "$n" '((n - 2) & (EDGE - 1)) + 1' "${copy}load"
-swap fill__frame $f "$n" '((n - 2) & (EDGE - 1)) + 1' "${copy}store"
+swap place__lengths $f "$n" '((n - 2) & (EDGE - 1)) + 1'
+swap fill__frame $f "$n" '((n - 3) & (EDGE - 1)) + 1'
 gone ack__duplicates $r 'v == WEFT_RX_DUP'
 gone ack__busy $r 'v == WEFT_RX_BUSY'
 gone ack__window $c/rx_track.h 'd >= WEFT_WIN'
-gone ack__window $c/rx_track.h 'd < 0' 'if (d < 0)'
+gone ack__lagging_window $r 'unlikely(weft_rx_lags(&q->rx, psn))'
+gone ack__busy $c/rx_track.h 'd < 0' 'if (d < 0)'
 
 # ---- what it answers ----
-gone ack__headers_are_fresh $r 'flen != p->hl'
+gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl)'
 cut ack__echoes $r 'u->h.ev = p->u.h.ev'
 cut ack__echoes $r 'u->h.ts = p->u.h.ts'
 gone ack__ce $r 'wk->pkt.ce'
-gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\t\tWRITE_ONCE'
-gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\t\ttell_arrived'
-gone ack__late_end $r 'arrived' $'if (arrived)\n\t\tWRITE_ONCE'
-gone ack__late_end $r 'unlikely(arrived)'
+gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\tWRITE_ONCE'
+gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
+swap ack__psn_wrap $r 'weft_rx_commit(&q->rx, psn)' '(weft_rx_commit(&q->rx, psn), 0)'
+gone ack__whole_word $c/rx_track.h '!~(was | bit)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
 swap ack__csum_never_zero $f 'c ? c : 0xffff' c
 gone ack__headers_are_fresh $f '~fold((__u64)ctl->ipsum + ip->tot_len)'
@@ -131,7 +131,8 @@ gone score__unsent $c/tx_score.h 'weft_psn_diff(a->msn, tx->cons) > 0'
 swap score__unsent $t 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 swap score__nak $t '!q->tx.err' 1 'known && !q->tx.err'
 error='c == WEFT_CLAIM_ERROR'
-gone score__corrupt_ring $t "$error" $'absorb(&q->tx, ring);\n\t\t\telse if ('"$error"
+gone score__corrupt_ring $t "$error" "$error"$')\n\t\tpublish_err'
+gone fill__corrupt_ring_wakes $t "$error" "r.progress || $error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
@@ -147,7 +148,8 @@ gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
 gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > WEFT_SQ_DEPTH'
 gone fill__corrupt_ring $c/tx_claim.h 'q->len > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
-gone fill__corrupt_ring $d "$error" "$error"$')\n\t\t\tpublish_err(&q->tx, ring);\n\t\telse\n'
+gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\n'
+gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\tif'
 swap fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
 swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 gone fill__last_goes_out $w 'wk->left' 'if (wk->left || !wk->held'
@@ -168,8 +170,8 @@ gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)'
 swap bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
 gone bell__budget $t 'room < (__s32)want'
 swap bell__budget $t 'used < (__s32)cfg->hard' 1
-gone bell__corrupt_ring $d "$error" "($error) {"
-swap bell__look $d 'op == WEFT_DB_LOOK' 1
+gone bell__corrupt_ring $d "$error" "$error"$')\n\t\t\tn = 0'
+swap bell__look $d 'op == WEFT_DB_LOOK' 1 'if (op == WEFT_DB_LOOK)'
 
 # ---- how many it starts, and where ----
 gone grow__within_the_share $t 'mine + 2 > domain_share(ctl, wnd)'
@@ -193,9 +195,8 @@ swap share__growth $t 'mine + 2 > domain_share(ctl, wnd)' 'mine + 2 >= domain_sh
 swap share__growth $t 'mine + 2 > domain_share(ctl, wnd)' 'mine + 1 > domain_share(ctl, wnd)'
 swap grow__moves_now_and_then $t 'mine > 1' 1
 swap grow__moves_now_and_then $t 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
-few='n > 2 && op == WEFT_DB_POST'
-swap grow__post_moves $d 'n > 2' 1 "$few"
-swap grow__post_moves $d 'op == WEFT_DB_POST' 1 $'op == WEFT_DB_POST)\n\t\tother'
+swap grow__post_moves $d 'n > 2' 1 $'n > 2 &&\n'
+swap grow__post_moves $d 'op == WEFT_DB_POST' 1 '(op == WEFT_DB_POST ||'
 swap grow__post_moves $t '~weft_tx_busy(tx)' '~0u'
 cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (other >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
 gone grow__bell_keeps_to_the_share $d 'n > share'
@@ -208,6 +209,32 @@ cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescu
 swap grow__rescue_of_a_slot $t '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
 gone grow__rescue_of_a_slot $t 'c == WEFT_CLAIM_WINDOW'
 
+# ---- where the application posts ----
+gone share__leaves_the_application $t 'len > SMALL_SEGS * tx->payload'
+swap share__leaves_the_application $t 'len > SMALL_SEGS * tx->payload' 'len >= SMALL_SEGS * tx->payload'
+swap share__leaves_the_application $t 'len > SMALL_SEGS * tx->payload' 'len > SMALL_SEGS * tx->payload + 1'
+gone share__leaves_the_application $t '!(ctl->doms & ~app)'
+gone share__leaves_the_application $t 'app == here' '|| app == here) &&'
+gone share__leaves_the_application $t 'app == here' '|| app == here ||'
+swap share__leaves_the_application $t 'here | app' here
+look='(op == WEFT_DB_LOOK && app_domain(ctl, &q->tx, ring) == here)'
+gone share__look_leaves_the_application $d "$look"
+swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, ring) == here' 1
+swap grow__post_moves $d 'app_domain(ctl, &q->tx, ring) == here' 1
+swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
+cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
+
+# ---- at which end a frame grows and shrinks ----
+head='bpf_xdp_adjust_head(ctx, -more)' tail='bpf_xdp_adjust_tail(ctx, more)'
+swap resize__which_end $f "$head" 'bpf_xdp_adjust_head(ctx, more)' "$head && $tail"
+swap fill__frame $f "$tail" 1 "&& $tail"
+swap resize__which_end $f "$tail" 1 "return $tail"
+swap resize__weave $f "$head" 1 "&& $head"
+gone resize__which_end $f 'more >= HEAD_STEP'
+gone resize__which_end $f 'more <= -HEAD_STEP'
+swap resize__which_end $f 'more <= -HEAD_STEP' 'more < -HEAD_STEP'
+swap resize__which_end $f 'more <= -HEAD_STEP' 'more < -HEAD_STEP + 2'
+
 # ---- that it goes on by itself ----
 inv I9 gone alone__from_one_packet $t 'grow == GROW_NO' 'else if (grow == GROW_NO)'
 inv I9 gone alone__from_one_packet $t 'grow == GROW_TWIN'
@@ -216,12 +243,11 @@ inv I9 gone alone__from_one_packet $t 'grow == GROW_TWIN'
 cut share__first_token $t 'WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1)'
 swap share__first_token $t 'used < (__s32)cfg->hard' 'used <= (__s32)cfg->hard'
 swap share__first_token $t '!want && first' '!want'
-gone share__gives_way_once $t 'give_way(run, dom)' 'room <= 0 && give_way(run, dom)'
+gone share__gives_way_once $t 'give_way(run, dom)' 'room <= 0 && (give_way(run, dom)'
 swap share__gives_way_once $t 'room <= 0' 1 'yield = room <= 0'
 swap share__gives_way_once $t '__sync_lock_test_and_set(starved, 0)' 1
 swap share__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
 gone share__crowds $t 'crowds(cfg, run, &q->tx, dom)'
-swap share__crowds $t 'room <= 0' 1 'if (room <= 0'
 swap share__crowds $t 'active > 1' 1 'return active > 1'
 out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
 swap share__crowds $t "$out" "${out/>=/>}"

@@ -216,6 +216,15 @@ static void ack__busy(void **state)
 		pkt_data(&p, q->peer, FX_PSN + 5, 0, random_bytes(1), 100);
 		pkt_frame(&p, &f);
 		expect_drop(&f, "drop.busy");
+		/* who is older than the window has that bit in common with a newer one, no more */
+		fx_rx_get(q, &rx);
+		rx.word[weft_psn_word(FX_PSN - 1)].claimed |= weft_psn_bit(FX_PSN - 1);
+		fx_rx_set(q, &rx);
+		pkt_data(&p, q->peer, FX_PSN - 1, 0, random_bytes(1), 100);
+		pkt_frame(&p, &f);
+		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
+		expect_counters("rx_dup tx_ack");
+		expect_same();
 	}
 }
 
@@ -371,6 +380,56 @@ static void ack__late_end(void **state)
 	}
 }
 
+/* All of a window is placed and nobody has moved it on: what the peer may send now is let in. */
+static void ack__lagging_window(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct weft_rx rx;
+		struct pkt p;
+
+		weft_rx_init(&rx, FX_PSN);
+		for (uint32_t i = 0; i < WEFT_WIN; i++) {
+			assert_int_equal(weft_rx_claim(&rx, FX_PSN + i, i == 700), WEFT_RX_NEW);
+			weft_rx_commit(&rx, FX_PSN + i);
+		}
+		fx_rx_set(q, &rx);
+		data(q, &p, FX_PSN + 2 * WEFT_WIN - 1, 8);
+		pkt_frame(&p, &f);
+		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
+		expect_counters("rx_data rx_bytes=8 tx_ack");
+		assert_int_equal(ntohl(frame_hdr(&fx.out)->ack.cum), FX_PSN + WEFT_WIN);
+		assert_int_equal(q->ring->arrived, 1);
+		expect_pools();
+	}
+}
+
+/* No end is pending: the window moves with whole words. */
+static void ack__whole_word(void **state)
+{
+	const uint32_t base = (FX_PSN + 63) & ~63u;
+
+	(void)state;
+	BOTH(q)
+	{
+		fx_qp_init(q, base, FX_FULL);
+		for (uint32_t i = 0; i < 64; i++) {
+			struct pkt p;
+
+			data(q, &p, base + i, 8);
+			p.h.flags = 0;
+			p.h.data.mlen = htonl(16);
+			pkt_frame(&p, &f);
+			assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
+			expect_counters("rx_data rx_bytes=8 tx_ack");
+			assert_int_equal(ntohl(frame_hdr(&fx.out)->ack.cum),
+					 i < 63 ? base : base + 64);
+		}
+		expect_pools();
+	}
+}
+
 /* Without its CQ an armed application is disarmed, and the packet placed all the same. */
 static void ack__no_cq(void **state)
 {
@@ -422,6 +481,8 @@ const struct CMUnitTest fx_tests_ack[] = {
 	FX_TEST(ack__psn_wrap),
 	FX_TEST(ack__wake_up),
 	FX_TEST(ack__late_end),
+	FX_TEST(ack__lagging_window),
+	FX_TEST(ack__whole_word),
 	FX_TEST(ack__no_cq),
 	FX_TEST(ack__other_qps_untouched),
 	FX_END,

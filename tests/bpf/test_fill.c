@@ -363,6 +363,49 @@ static void fill__corrupt_ring(void **state)
 	}
 }
 
+/* Whoever finds the send queue corrupt ends the QP, and tells a sleeping application. */
+static void fill__corrupt_ring_wakes(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		for (int way = 0; way < 3; way++) {
+			struct pkt p;
+			uint32_t ts = 0;
+
+			fx_reset(NULL);
+			q->ctl->cwnd = 2;
+			fx_post(q, 0, 0, way == 2 ? 2 * FX_FULL : 10);
+			if (way == 2) {
+				ts = fx_fill(q);
+				fx_fill(q);
+			}
+			q->ring->sq_prod = 100000;
+			q->ring->arm_tx = 1;
+			switch (way) {
+			case 0: fill(q, XDP_DROP, "drop.template event"); break;
+			case 1:
+				fx_qp_init(q, FX_PSN, FX_FULL);
+				fx_post(q, 0, 0, WEFT_MSG_MAX + 1);
+				q->ring->arm_tx = 1;
+				doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 4000);
+				assert_int_equal(fx_run(FX_DB, &f), XDP_DROP);
+				expect_counters("doorbell absorbed event");
+				break;
+			default: /* nothing is complete */
+				pkt_ack(&p, q->peer, FX_PSN, FX_PSN + 1, 0);
+				p.h.ts = htonl(ts);
+				pkt_frame(&p, &f);
+				assert_int_equal(fx_run(FX_NIC, &f), XDP_DROP);
+				expect_counters("rx_ack absorbed event");
+			}
+			assert_int_equal(q->ring->tx_err, WEFT_TX_ERR_RING);
+			assert_int_equal(q->ring->arm_tx, 0);
+			assert_int_equal(fx_events(NULL, NULL), 1);
+		}
+	}
+}
+
 /* A clone for a segment that is claimed already: the same bytes, and no second claim. */
 static void fill__claimed(void **state)
 {
@@ -409,16 +452,20 @@ static void fill__sink(void **state)
 	}
 }
 
-/*
- * Not here: FILL_SMALL (a frame without room to grow) cannot be had, for a test
- * run's frame has a whole page; tests/net sends over veth, where it happens.
- */
 const struct CMUnitTest fx_tests_fill[] = {
-	FX_TEST(fill__frame),          FX_TEST(fill__v4_csum),
-	FX_TEST(fill__straddles),      FX_TEST(fill__segments),
-	FX_TEST(fill__last_goes_out),  FX_TEST(fill__window_full),
-	FX_TEST(fill__not_a_template), FX_TEST(fill__no_qp),
-	FX_TEST(fill__local_errors),   FX_TEST(fill__bounds),
-	FX_TEST(fill__corrupt_ring),   FX_TEST(fill__claimed),
-	FX_TEST(fill__sink),           FX_END,
+	FX_TEST(fill__frame),
+	FX_TEST(fill__v4_csum),
+	FX_TEST(fill__straddles),
+	FX_TEST(fill__segments),
+	FX_TEST(fill__last_goes_out),
+	FX_TEST(fill__window_full),
+	FX_TEST(fill__not_a_template),
+	FX_TEST(fill__no_qp),
+	FX_TEST(fill__local_errors),
+	FX_TEST(fill__bounds),
+	FX_TEST(fill__corrupt_ring),
+	FX_TEST(fill__corrupt_ring_wakes),
+	FX_TEST(fill__claimed),
+	FX_TEST(fill__sink),
+	FX_END,
 };

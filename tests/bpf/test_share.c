@@ -313,6 +313,76 @@ static void share__growth(void **state)
 	}
 }
 
+/* Small messages, and another CPU may hold tokens: none are started where the application posts. */
+static void share__leaves_the_application(void **state)
+{
+	static const struct {
+		uint32_t len, post_dom, doms, out, missing; /* out: behind the ACK */
+		bool moved;
+		const char *then;
+	} cases[] = {
+		{ 2 * FX_FULL, 0, 3, 0, 2, false, "rx_ack moved" },
+		{ 2 * FX_FULL, 0, 3, 0, 4, true, "rx_ack tx_data" },
+		{ 2 * FX_FULL, 0, 3, 2, 20, true, "rx_ack tx_data" },
+		{ 2 * FX_FULL, 0, 3, 0, 1, false, "rx_ack tx_data" },
+		{ 2 * FX_FULL + 1, 0, 3, 0, 4, false, "rx_ack spawned=2" }, /* a large one */
+		{ 2 * FX_FULL, 0, 1, 0, 4, false, "rx_ack spawned=2" },     /* there is no other */
+		{ 2 * FX_FULL, 1, 3, 0, 4, false, "rx_ack spawned=2" },     /* it posts elsewhere */
+		{ 2 * FX_FULL, 1, 3, 2, 20, false, "rx_ack spawned=2" },
+	};
+
+	(void)state;
+	BOTH(q)
+	{
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			uint32_t ts, then;
+
+			do {
+				fx_reset(NULL);
+				q->ctl->doms = cases[i].doms;
+				q->ctl->cpu_of[1] = 0;
+				q->ctl->cwnd = cases[i].out + cases[i].missing;
+				for (int k = 0; k < 40; k++)
+					fx_post(q, 0, 0, cases[i].len);
+				ts = fx_fill(q);
+				fx_fill_n(q, cases[i].out);
+				fx_tx_get(q, &tx);
+				then = NOW();
+				tx.post_dom = cases[i].post_dom;
+				tx.last_move = cases[i].moved ? then : then - US(2000);
+				fx_tx_set(q, &tx);
+				ack(q, 0, ts);
+			} while (fx.t1 - then > US(500));
+			expect_counters(cases[i].then);
+		}
+	}
+}
+
+/* A doorbell tells where the application posts; the timer's look goes elsewhere with small ones. */
+static void share__look_leaves_the_application(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		for (uint32_t post_dom = 0; post_dom < 2; post_dom++) {
+			fx_reset(NULL);
+			q->ctl->doms = 3;
+			q->ctl->cpu_of[1] = 0;
+			for (int k = 0; k < 3; k++)
+				fx_post(q, 0, 0, 10);
+			fx_tx_get(q, &tx);
+			tx.post_dom = post_dom;
+			fx_tx_set(q, &tx);
+			assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
+			expect_counters(post_dom ? "doorbell spawned=2" : "doorbell moved");
+			assert_int_equal(TX_AFTER(q)->post_dom, post_dom);
+			assert_int_equal(ring(q, WEFT_DB_POST), XDP_REDIRECT);
+			expect_counters("doorbell moved");
+			assert_int_equal(TX_AFTER(q)->post_dom, 0);
+		}
+	}
+}
+
 /* Giving way comes before growth: what is given up does not start another CPU either. */
 static void share__gives_way_before_it_grows(void **state)
 {
@@ -339,6 +409,8 @@ const struct CMUnitTest fx_tests_share[] = {
 	FX_TEST(share__nothing_to_give),
 	FX_TEST(share__crowds),
 	FX_TEST(share__growth),
+	FX_TEST(share__leaves_the_application),
+	FX_TEST(share__look_leaves_the_application),
 	FX_TEST(share__gives_way_before_it_grows),
 	FX_END,
 };

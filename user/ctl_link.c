@@ -5,6 +5,7 @@
 #include <linux/rtnetlink.h>
 
 #include "ctl.h"
+#include "device.h"
 
 const char *weft_dev_lost(const struct weft_dev *dev)
 {
@@ -36,6 +37,20 @@ static void set_mac(struct weft_ctl *c, struct weft_qp *qp, unsigned at, const u
 		memcpy(t, mac, 6);
 }
 
+/* Set down by somebody's hand, or by what is about to delete it: then there is nothing to set up. */
+static void doorbell_up(struct weft_dev *dev)
+{
+	char name[IF_NAMESIZE];
+	int saved;
+
+	if (dev->maps.cfg->flags & WEFT_DEV_DOWN || weft_ns_enter(dev, &saved))
+		return;
+	if (if_indextoname(dev->maps.cfg->db_ifindex, name) && !weft_link_up(name))
+		weft_logf(WEFT_LOG_WARN, "%s: its doorbell %s was set down; it is up again",
+			  dev->ifname, name);
+	weft_ns_leave(saved);
+}
+
 static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
@@ -46,18 +61,19 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	/* bridge ports report with a family of their own */
 	if (ifi->ifi_family != AF_UNSPEC)
 		return;
+	if (ifi->ifi_index != dev->ifindex && ifi->ifi_index != (int)dev->maps.cfg->db_ifindex)
+		return;
 	if (nlh->nlmsg_type == RTM_DELLINK) {
-		if (ifi->ifi_index == dev->ifindex) {
-			device_dead(c);
-		} else if (ifi->ifi_index == (int)dev->maps.cfg->db_ifindex) {
-			if (!dev->dead)
-				dev->db_gone = true;
-			device_dead(c);
-		}
+		if (ifi->ifi_index != dev->ifindex && !dev->dead)
+			dev->db_gone = true;
+		device_dead(c);
 		return;
 	}
-	if (ifi->ifi_index != dev->ifindex)
+	if (ifi->ifi_index != dev->ifindex) {
+		if (!(ifi->ifi_flags & IFF_UP))
+			doorbell_up(dev);
 		return;
+	}
 	up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
 	if (up == !dev->down_ns)
 		goto mac;
@@ -94,7 +110,7 @@ static void on_neigh(struct weft_ctl *c, const struct nlmsghdr *nlh)
 			set_mac(c, c->qp[i], 0, mac);
 }
 
-void weft_ctl_link_ask(struct weft_ctl *c)
+static void ask_for(struct weft_ctl *c, int ifindex)
 {
 	uint8_t buf[128] = { 0 };
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -103,8 +119,14 @@ void weft_ctl_link_ask(struct weft_ctl *c)
 	nlh->nlmsg_type = RTM_GETLINK;
 	nlh->nlmsg_flags = NLM_F_REQUEST;
 	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
-	ifi->ifi_index = c->dev->ifindex;
+	ifi->ifi_index = ifindex;
 	(void)!send(c->nl_fd, nlh, nlh->nlmsg_len, 0);
+}
+
+void weft_ctl_link_ask(struct weft_ctl *c)
+{
+	ask_for(c, c->dev->ifindex);
+	ask_for(c, c->dev->maps.cfg->db_ifindex);
 }
 
 static void on_message(struct weft_ctl *c, const struct nlmsghdr *nlh)
@@ -130,7 +152,7 @@ void weft_ctl_link_read(struct weft_ctl *c)
 		const struct nlmsghdr *nlh = (const void *)buf;
 		int left = n;
 
-		/* events were lost: the link at least can be asked for */
+		/* events were lost: the links at least can be asked for */
 		if (n < 0 && errno == ENOBUFS)
 			weft_ctl_link_ask(c);
 		else if (n < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What dev.c, pins.c, attach.c, netns.c, link.c and doorbell.c share among themselves. */
+/* What dev.c, pins.c, attach.c, netns.c, link.c, doorbell.c and ctl_link.c share among themselves. */
 #ifndef WEFT_USER_DEVICE_H
 #define WEFT_USER_DEVICE_H
 

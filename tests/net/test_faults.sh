@@ -241,6 +241,36 @@ peer_namespace() {
 	lab_pair
 }
 
+# What somebody does to the doorbell by hand.
+doorbell() {
+	local t0 t1 tap
+	tap=weft$(ip -n "$LAB_A" -o link show dev "$LAB_IF_A" | cut -d: -f1)t
+	traffic
+	ip -n "$LAB_A" link set "$tap" down
+	t -- until_true 2 is_up "$LAB_A" "$tap" ++ "doorbell set down: it is set up again"
+	sleep 1.2
+	kill -TERM "$CLIENT"
+	t -- finish_both c s ++ "and the transfer goes on"
+	both up
+	ip -n "$LAB_A" link set "$tap" down
+	traffic
+	t -- until_true 2 is_up "$LAB_A" "$tap" ++ "set down while nobody uses it: the next user sets it up"
+	kill -TERM "$CLIENT"
+	t -- finish_both c s ++ "and works"
+	both down
+	posts
+	t0=$(now)
+	ip -n "$LAB_A" link del "$tap"
+	t -- failed "$t0" 'local interface' ++ "doorbell deleted: the writer has an error within 1 s"
+	t1=$(now)
+	t -- gone "$t1" "$LAB_A" "$LAB_IF_A" ++ "within 2 s nothing of weft is left at the writer"
+	finish "$SERVER" s >/dev/null
+}
+
+is_up() {
+	ip -n "$1" -br link show dev "$2" up | grep -q .
+}
+
 reaper_pid() {	# of DEV in NS: by its arguments and namespace
 	local p ino
 	ino=$(readlink "/proc/$1/ns/net")
@@ -375,7 +405,7 @@ refusals() {
 
 lab_begin
 lab_pair 3498
-for part in kill_receiver kill_sender dead_get_nothing stop_receiver stop_sender link_down \
+for part in kill_receiver kill_sender dead_get_nothing stop_receiver stop_sender link_down doorbell \
 	reaper_killed adopters memory_returned persistence refusals link_deleted link_moved peer_namespace; do
 	tap_part $part && $part
 done

@@ -337,6 +337,13 @@ static int copy_opts(const char *ifname, const struct weft_open_opts *in, struct
 	return 0;
 }
 
+/* Is it 'weft down' that made settle_in() fail? It does not wait for users. */
+static bool taken_down(const struct weft_dev *dev)
+{
+	return !weft_td_linked(dev->pin_fd, dev->pin_dir) || !weft_td_complete(dev->pin_fd) ||
+	       (dev->maps.cfg && dev->maps.cfg->flags & WEFT_DEV_DOWN);
+}
+
 int weft_open(const char *ifname, const struct weft_open_opts *options, struct weft_dev **out)
 {
 	struct weft_open_opts o, *opts = &o;
@@ -361,11 +368,14 @@ again:
 	if (err)
 		goto err_ns;
 	err = settle_in(dev, opts);
-	if (err && races-- && !weft_td_linked(dev->pin_fd, dev->pin_dir)) {
-		/* 'weft down' took it away while we moved in */
-		move_out(dev);
-		leave(dev);
-		goto again;
+	if (err && taken_down(dev)) {
+		if (races--) {
+			move_out(dev);
+			leave(dev);
+			goto again;
+		}
+		err = weft_err(EBUSY, dev->ifname,
+			       "'weft down' comes again and again while it is opened; try again");
 	}
 	if (!err) {
 		err = weft_ctl_start(dev);

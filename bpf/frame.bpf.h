@@ -312,7 +312,7 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
 
 /* ---- length ---- */
 
-#define HEAD_STEP 256 /* bytes from which on a frame changes its length at the head */
+#define HEAD_STEP 256 /* bytes from which on a frame grows at the head */
 
 /*
  * Change the frame's length; whoever asks writes all headers anew. Room at the
@@ -320,16 +320,24 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
  * veth, where DATA and its ACK are one buffer, the payload's room waits in front
  * of the ACK. A frame fresh from a NIC has its room behind; for few bytes that
  * is tried first, so that the headroom others count on stays.
+ *
+ * Between the two the room may be enough only together, and then a token would
+ * be lost with the packet it carries. So a frame that cannot grow at the head
+ * moves to the end of its buffer, and can from then on: it only shrinks there.
  */
 static __always_inline int frame_resize(struct xdp_md *ctx, __u32 from, __u32 to)
 {
-	int more = (int)to - (int)from;
+	int more = (int)to - (int)from, got = 0;
 
 	if (!more)
 		return 0;
-	if (more >= HEAD_STEP || more <= -HEAD_STEP)
-		return bpf_xdp_adjust_head(ctx, -more) && bpf_xdp_adjust_tail(ctx, more);
-	return bpf_xdp_adjust_tail(ctx, more) && bpf_xdp_adjust_head(ctx, -more);
+	if (more > 0 && more < HEAD_STEP && !bpf_xdp_adjust_tail(ctx, more))
+		return 0;
+	if (!bpf_xdp_adjust_head(ctx, -more))
+		return 0;
+	for (int i = 0; i < 16 && !bpf_xdp_adjust_tail(ctx, HEAD_STEP); i++)
+		got += HEAD_STEP;
+	return bpf_xdp_adjust_head(ctx, got - more);
 }
 
 /* ---- headers ---- */

@@ -324,6 +324,14 @@ static int enter(struct weft_dev *dev, int *saved)
 		   : 0;
 }
 
+/* Has 'weft down' come? It does not wait for users. */
+static bool taken_down(const struct weft_dev *dev)
+{
+	return (dev->maps.cfg &&
+		__atomic_load_n(&dev->maps.cfg->flags, __ATOMIC_ACQUIRE) & WEFT_DEV_DOWN) ||
+	       !weft_td_complete(dev->pin_fd) || !weft_td_linked(dev->pin_fd, dev->pin_dir);
+}
+
 /* Options of a program built against an older header are shorter. */
 static int copy_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o)
 {
@@ -335,13 +343,6 @@ static int copy_opts(const char *ifname, const struct weft_open_opts *in, struct
 				"options of %zu bytes are not known; set their size", in->size);
 	memcpy(o, in, in->size);
 	return 0;
-}
-
-/* Is it 'weft down' that made settle_in() fail? It does not wait for users. */
-static bool taken_down(const struct weft_dev *dev)
-{
-	return !weft_td_linked(dev->pin_fd, dev->pin_dir) || !weft_td_complete(dev->pin_fd) ||
-	       (dev->maps.cfg && dev->maps.cfg->flags & WEFT_DEV_DOWN);
 }
 
 int weft_open(const char *ifname, const struct weft_open_opts *options, struct weft_dev **out)
@@ -368,7 +369,15 @@ again:
 	if (err)
 		goto err_ns;
 	err = settle_in(dev, opts);
-	if (err && taken_down(dev)) {
+	if (!err) {
+		err = weft_ctl_start(dev);
+		if (err)
+			err = weft_err(-err, dev->ifname, "cannot start the control thread: %s",
+				       strerror(-err));
+	}
+	/* A 'weft down' that began while we moved in: the control thread may not have heard of it. */
+	if (taken_down(dev)) {
+		weft_ctl_stop(dev);
 		if (races--) {
 			move_out(dev);
 			leave(dev);
@@ -376,12 +385,6 @@ again:
 		}
 		err = weft_err(EBUSY, dev->ifname,
 			       "'weft down' comes again and again while it is opened; try again");
-	}
-	if (!err) {
-		err = weft_ctl_start(dev);
-		if (err)
-			err = weft_err(-err, dev->ifname, "cannot start the control thread: %s",
-				       strerror(-err));
 	}
 	if (err)
 		goto err_leave;

@@ -154,9 +154,10 @@ int weft_listener_fd(struct weft_listener *l)
 
 /* ---- accept ---- */
 
-static void drop_pending(struct pending *p)
+static void drop_pending(struct weft_listener *l, struct pending *p)
 {
-	close(p->fd); /* leaves the epoll set with it */
+	epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, p->fd, NULL); /* a forked child may still hold it */
+	close(p->fd);
 	p->fd = -1;
 }
 
@@ -184,7 +185,7 @@ static void expire(struct weft_listener *l, bool all)
 		if (p->qp)
 			late[n++] = hand_over(l, p);
 		else
-			drop_pending(p);
+			drop_pending(l, p);
 	}
 	if (!n)
 		return;
@@ -228,11 +229,11 @@ static int admit(struct weft_listener *l)
 			place = p; /* there is one: fewer can be half open than pending */
 	}
 	if (place->fd >= 0)
-		drop_pending(place);
+		drop_pending(l, place);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	*place = (struct pending){ .fd = fd, .until = weft_cm_deadline(REQUEST_MS) };
 	if (watch(l, fd, place - l->pend))
-		drop_pending(place);
+		drop_pending(l, place);
 	return 0;
 }
 
@@ -252,7 +253,7 @@ static int hear(struct pending *p, struct weft_cm_msg *m)
 	return len > 0 && (size_t)len != p->got ? -EPROTO : len;
 }
 
-static void hear_request(struct pending *p)
+static void hear_request(struct weft_listener *l, struct pending *p)
 {
 	char name[INET6_ADDRSTRLEN] = "peer";
 	struct sockaddr_storage ss;
@@ -269,7 +270,7 @@ static void hear_request(struct pending *p)
 	}
 	if (len == -EPROTONOSUPPORT)
 		refuse(p->fd, WEFT_CM_R_VERSION);
-	drop_pending(p);
+	drop_pending(l, p);
 	/* one that only came and went is not worth a line */
 	if (len == -EPROTO || len == -EPROTONOSUPPORT)
 		weft_logf(WEFT_LOG_WARN, "%s: is no weft peer%s; refused", name,
@@ -330,7 +331,7 @@ static int answer(struct weft_listener *l, struct pending *p, const struct weft_
 	err = weft_qp_alloc(l->dev, opts, &qp);
 	if (err) {
 		refuse(p->fd, WEFT_CM_R_RESOURCES);
-		drop_pending(p);
+		drop_pending(l, p);
 		return err;
 	}
 	qp->cm_fd = p->fd;
@@ -435,7 +436,7 @@ static int step(struct weft_listener *l, uint64_t until)
 	if (l->pend[ev.data.u64].qp)
 		hear_ready(l, &l->pend[ev.data.u64]);
 	else
-		hear_request(&l->pend[ev.data.u64]);
+		hear_request(l, &l->pend[ev.data.u64]);
 	return 0;
 }
 

@@ -111,9 +111,7 @@ int weft_link_get(const char *ifname, int ifindex, struct weft_link *l)
 	return err ? err : l->ifindex ? 0 : -ENODEV;
 }
 
-/*
- * No IPv6 address of its own: nothing but doorbells shall be seen on it.
- */
+/* No IPv6 address of its own: nothing but doorbells shall be seen on it. */
 static void no_ipv6(const char *ifname)
 {
 	char buf[512], path[96];

@@ -321,9 +321,9 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
  * of the ACK. A frame fresh from a NIC has its room behind; for few bytes that
  * is tried first, so that the headroom others count on stays.
  *
- * Between the two the room may be enough only together, and then a token would
- * be lost with the packet it carries. So a frame that cannot grow at the head
- * moves to the end of its buffer, and can from then on: it only shrinks there.
+ * The room may be enough only with both ends together, and then a token would be
+ * lost with the packet it carries. Such a frame moves to the end of its buffer,
+ * and can grow at the head from then on: it only shrinks there.
  */
 static __always_inline int frame_resize(struct xdp_md *ctx, __u32 from, __u32 to)
 {
@@ -334,6 +334,8 @@ static __always_inline int frame_resize(struct xdp_md *ctx, __u32 from, __u32 to
 	if (more > 0 && more < HEAD_STEP && !bpf_xdp_adjust_tail(ctx, more))
 		return 0;
 	if (!bpf_xdp_adjust_head(ctx, -more))
+		return 0;
+	if (more >= HEAD_STEP && !bpf_xdp_adjust_tail(ctx, more))
 		return 0;
 	for (int i = 0; i < 16 && !bpf_xdp_adjust_tail(ctx, HEAD_STEP); i++)
 		got += HEAD_STEP;

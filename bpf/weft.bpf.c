@@ -187,7 +187,14 @@ int weft_cpu(struct xdp_md *ctx)
 static __always_inline int unfilled(struct xdp_md *ctx, const struct weft_qpctl *ctl,
 				    struct work *wk)
 {
-	if (wk->left || !wk->held || bpf_xdp_store_bytes(ctx, 0, (void *)ctl->tmpl, 2 * ETH_ALEN))
+	__u32 flen = frame_len(ctx);
+
+	if (wk->left || !wk->held)
+		return XDP_DROP;
+	/* fill() may have given it room, and what was there before is nobody's business */
+	if ((flen > ETH_ZLEN && bpf_xdp_adjust_tail(ctx, ETH_ZLEN - (int)flen)) ||
+	    make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0) ||
+	    bpf_xdp_store_bytes(ctx, 0, (void *)ctl->tmpl, 2 * ETH_ALEN))
 		return XDP_DROP;
 	wk->held = 0;
 	return XDP_PASS;

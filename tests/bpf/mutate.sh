@@ -41,7 +41,7 @@ cut() { swap "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
 # inv NAME swap|gone|cut ...: this is what keeps the invariant NAME.
 inv() { label="$1 "; "${@:2}"; label=; }
 
-f=bpf/frame.bpf.h r=bpf/rx.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
+f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
 u=bpf/util.bpf.h c=include/weft/core
 
 # ---- what is ours ----
@@ -168,36 +168,36 @@ gone fill__not_a_template $w 'db.op != WEFT_DB_FILL'
 gone bell__malformed $w 'db.op != WEFT_DB_GROW'
 gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)'
 swap bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
-gone bell__budget $t 'room < (__s32)want'
-swap bell__budget $t 'used < (__s32)cfg->hard' 1
+gone bell__budget $k 'room < (__s32)want'
+swap bell__budget $k 'used < (__s32)cfg->hard' 1
 gone bell__corrupt_ring $d "$error" "$error"$')\n\t\t\tn = 0'
 swap bell__look $d 'op == WEFT_DB_LOOK' 1 'if (op == WEFT_DB_LOOK)'
 
 # ---- how many it starts, and where ----
-gone grow__within_the_share $t 'mine + 2 > domain_share(ctl, wnd)'
-swap grow__counts_what_is_under_way $t 'weft_tx_growing(tx, dom, now)' 0
-cut grow__counts_what_is_under_way $t 'weft_tx_grow(tx, dom, 2, now)'
+gone grow__within_the_share $k 'mine + 2 > domain_share(ctl, wnd)'
+swap grow__counts_what_is_under_way $k 'weft_tx_growing(tx, dom, now)' 0
+cut grow__counts_what_is_under_way $k 'weft_tx_grow(tx, dom, 2, now)'
 cut grow__counts_what_is_under_way $d 'weft_tx_grown(&q->tx, dom)'
 gone grow__counts_what_is_under_way $c/tx_claim.h 'now - d->grow_ts > WEFT_TICKS_US(500)'
-gone score__move $t 'more >= MOVE_MIN'
-swap share__growth $t 'more >= MOVE_MIN' 'MOVE_MIN < more'
-swap share__growth $t 'more >= MOVE_MIN' 'more + 1 >= MOVE_MIN'
-swap share__growth $t 'more >= MOVE_MIN' 'room > 0 && MOVE_MIN <= more'
-swap share__growth $t 'more < 2 + soon' 'more < 1 + soon'
-swap share__growth $t 'more < 2 + soon' 'more <= 2 + soon'
-swap share__growth $t 'more < 2 + soon' 'more < 2'
-cut share__growth $t 'mine += soon'
-cut share__growth $t 'more -= soon'
-cut share__growth $t 'tx->last_move = now'
-gone share__growth $t 'room <= 1'
-swap share__growth $t 'room <= 1' 'room <= 2'
-swap share__growth $t 'mine + 2 > domain_share(ctl, wnd)' 'mine + 2 >= domain_share(ctl, wnd)'
-swap share__growth $t 'mine + 2 > domain_share(ctl, wnd)' 'mine + 1 > domain_share(ctl, wnd)'
-swap grow__moves_now_and_then $t 'mine > 1' 1
-swap grow__moves_now_and_then $t 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
+gone score__move $k 'more >= MOVE_MIN'
+swap share__growth $k 'more >= MOVE_MIN' 'MOVE_MIN < more'
+swap share__growth $k 'more >= MOVE_MIN' 'more + 1 >= MOVE_MIN'
+swap share__growth $k 'more >= MOVE_MIN' 'room > 0 && MOVE_MIN <= more'
+swap share__growth $k 'more < 2 + soon' 'more < 1 + soon'
+swap share__growth $k 'more < 2 + soon' 'more <= 2 + soon'
+swap share__growth $k 'more < 2 + soon' 'more < 2'
+cut share__growth $k 'mine += soon'
+cut share__growth $k 'more -= soon'
+cut share__growth $k 'tx->last_move = now'
+gone share__growth $k 'room <= 1'
+swap share__growth $k 'room <= 1' 'room <= 2'
+swap share__growth $k 'mine + 2 > domain_share(ctl, wnd)' 'mine + 2 >= domain_share(ctl, wnd)'
+swap share__growth $k 'mine + 2 > domain_share(ctl, wnd)' 'mine + 1 > domain_share(ctl, wnd)'
+swap grow__moves_now_and_then $k 'mine > 1' 1
+swap grow__moves_now_and_then $k 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
 swap grow__post_moves $d 'n > 2' 1 $'n > 2 &&\n'
 swap grow__post_moves $d 'op == WEFT_DB_POST' 1 '(op == WEFT_DB_POST ||'
-swap grow__post_moves $t '~weft_tx_busy(tx)' '~0u'
+swap grow__post_moves $k '~weft_tx_busy(tx)' '~0u'
 cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (other >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
 gone grow__bell_keeps_to_the_share $d 'n > share'
 swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
@@ -206,17 +206,17 @@ cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk
 swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) <= (__s32)limit' 0
 swap grow__rescue_nothing_else $c/tx_claim.h 'from == dom' 0 $'from == dom)\n\t\treturn r'
 cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_active'
-swap grow__rescue_of_a_slot $t '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
-gone grow__rescue_of_a_slot $t 'c == WEFT_CLAIM_WINDOW'
+swap grow__rescue_of_a_slot $k '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
+gone grow__rescue_of_a_slot $k 'c == WEFT_CLAIM_WINDOW'
 
 # ---- where the application posts ----
-gone share__leaves_the_application $t 'len > SMALL_SEGS * tx->payload'
-swap share__leaves_the_application $t 'len > SMALL_SEGS * tx->payload' 'len >= SMALL_SEGS * tx->payload'
-swap share__leaves_the_application $t 'len > SMALL_SEGS * tx->payload' 'len > SMALL_SEGS * tx->payload + 1'
-gone share__leaves_the_application $t '!(ctl->doms & ~app)'
-gone share__leaves_the_application $t 'app == here' '|| app == here) &&'
-gone share__leaves_the_application $t 'app == here' '|| app == here ||'
-swap share__leaves_the_application $t 'here | app' here
+gone share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload'
+swap share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload' 'len >= SMALL_SEGS * tx->payload'
+swap share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload' 'len > SMALL_SEGS * tx->payload + 1'
+gone share__leaves_the_application $k '!(ctl->doms & ~app)'
+gone share__leaves_the_application $k 'app == here' '|| app == here) &&'
+gone share__leaves_the_application $k 'app == here' '|| app == here ||'
+swap share__leaves_the_application $k 'here | app' here
 look='(op == WEFT_DB_LOOK && app_domain(ctl, &q->tx, ring) == here)'
 gone share__look_leaves_the_application $d "$look"
 swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, ring) == here' 1
@@ -224,35 +224,30 @@ swap grow__post_moves $d 'app_domain(ctl, &q->tx, ring) == here' 1
 swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
 cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
 
-# ---- at which end a frame grows and shrinks ----
-head='bpf_xdp_adjust_head(ctx, -more)' tail='bpf_xdp_adjust_tail(ctx, more)'
-swap resize__which_end $f "$head" 'bpf_xdp_adjust_head(ctx, more)' "$head && $tail"
-swap fill__frame $f "$tail" 1 "&& $tail"
-swap resize__which_end $f "$tail" 1 "return $tail"
-swap resize__weave $f "$head" 1 "&& $head"
-gone resize__which_end $f 'more >= HEAD_STEP'
-gone resize__which_end $f 'more <= -HEAD_STEP'
-swap resize__which_end $f 'more <= -HEAD_STEP' 'more < -HEAD_STEP'
-swap resize__which_end $f 'more <= -HEAD_STEP' 'more < -HEAD_STEP + 2'
+# ---- a frame grows where there is room ----
+swap resize__any_sequence $f '-more' more 'bpf_xdp_adjust_head(ctx, -more)'
+swap resize__any_sequence $f 'i < 16' 'i < 0'
+swap resize__any_sequence $f 'i < 16' 'i < 3'
+swap resize__any_sequence $f 'got - more' '-more'
 
 # ---- that it goes on by itself ----
 inv I9 gone alone__from_one_packet $t 'grow == GROW_NO' 'else if (grow == GROW_NO)'
 inv I9 gone alone__from_one_packet $t 'grow == GROW_TWIN'
 
 # ---- who gives way when a domain is full ----
-cut share__first_token $t 'WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1)'
-swap share__first_token $t 'used < (__s32)cfg->hard' 'used <= (__s32)cfg->hard'
-swap share__first_token $t '!want && first' '!want'
+cut share__first_token $k 'WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1)'
+swap share__first_token $k 'used < (__s32)cfg->hard' 'used <= (__s32)cfg->hard'
+swap share__first_token $k '!want && first' '!want'
 gone share__gives_way_once $t 'give_way(run, dom)' 'room <= 0 && (give_way(run, dom)'
 swap share__gives_way_once $t 'room <= 0' 1 'yield = room <= 0'
-swap share__gives_way_once $t '__sync_lock_test_and_set(starved, 0)' 1
+swap share__gives_way_once $k '__sync_lock_test_and_set(starved, 0)' 1
 swap share__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
 gone share__crowds $t 'crowds(cfg, run, &q->tx, dom)'
-swap share__crowds $t 'active > 1' 1 'return active > 1'
+swap share__crowds $k 'active > 1' 1 'return active > 1'
 out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
-swap share__crowds $t "$out" "${out/>=/>}"
-swap share__crowds $t "$out" "${out/ + active/}"
-swap share__crowds $t "$out" 'tx->inflight * active >= cfg->budget + active'
+swap share__crowds $k "$out" "${out/>=/>}"
+swap share__crowds $k "$out" "${out/ + active/}"
+swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
 swap share__gives_way_before_it_grows $t '!yield' 1 '!yield && q->tx.inflight'
 
 # A section of its own becomes a map of its own, so that the loader finds the number.

@@ -21,6 +21,16 @@ for to in 10.9.0.2:7471 '[fd09::2]:7471'; do
 	t "$(lab_field "$json" bytes || echo 0) == 104857600 &&
 		$(lab_field "$json" errors || echo 1) == 0" "all bytes counted, no errors"
 done
+# Here a frame moves in its page by what it carries: a full segment must fit wherever it is.
+"$WEFT" -n "$LAB_A" up "$LAB_IF_A"
+for to in 10.9.0.2:7471 '[fd09::2]:7471'; do
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --size 8328 --count 30000 \
+		++ "segments of 3328, 3328 and 1672 bytes by turns to $to"
+done
+json=$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" -j | tr -d ' ')
+note "$json"
+t "$(lab_field "$json" fill) == 0" "and every frame took its segment"
+"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
 t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --size 64 --lat --count 100 \
 	--verify ++ "ping-pong of 64 bytes"
 t -- lab_in "$LAB_A" ping -c 1 -W 2 10.9.0.2 ++ "ping passes beside it"

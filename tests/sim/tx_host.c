@@ -90,7 +90,7 @@ static void start_clones(struct cpu *cpu, uint32_t n)
 	}
 }
 
-/* ---- new tokens, as growth() in bpf/tx.bpf.h ---- */
+/* ---- new tokens, as growth() in bpf/token.bpf.h ---- */
 
 #define MOVE_MIN   4
 #define SMALL_SEGS 2

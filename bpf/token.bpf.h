@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Tokens: the device's accounts of them, who may have more, how and on which CPU new ones are made. */
+#ifndef WEFT_TOKEN_BPF_H
+#define WEFT_TOKEN_BPF_H
+
+#include "frame.bpf.h"
+
+/* ---- device-wide token accounts (I10) ---- */
+
+/* Tokens left `from` and entered `to`; nothing shared is touched when it is the same account. */
+static __always_inline void account(struct weft_devrun *run, __u32 from, __u32 freed, __u32 to,
+				    __u32 claimed)
+{
+	from &= WEFT_DOMAINS - 1;
+	to &= WEFT_DOMAINS - 1;
+	if (from == to) {
+		if (freed != claimed)
+			__sync_fetch_and_add(&run->dom[to].inflight, (__s32)(claimed - freed));
+		return;
+	}
+	if (freed)
+		__sync_fetch_and_add(&run->dom[from].inflight, -(__s32)freed);
+	if (claimed)
+		__sync_fetch_and_add(&run->dom[to].inflight, (__s32)claimed);
+}
+
+static __always_inline void account_active(struct weft_devrun *run, bool was, bool is)
+{
+	if (was != is)
+		__sync_fetch_and_add(&run->active, is ? 1 : -1);
+}
+
+/* A claim may have taken tokens from a domain that does not move. */
+static __always_inline void account_rescue(struct weft_devrun *run, const struct weft_seg *seg,
+					   enum weft_claim c)
+{
+	if (unlikely((c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW) && seg->freed))
+		__sync_fetch_and_add(&run->dom[seg->from & (WEFT_DOMAINS - 1)].inflight,
+				     -(__s32)seg->freed);
+}
+
+/* 1 or 0, without a branch: all that follows a locked section would be walked twice. */
+static __always_inline __s32 has_tokens(const struct weft_tx *tx)
+{
+	return (tx->inflight + WEFT_WIN - 1) / WEFT_WIN;
+}
+
+/* Each locked section enters its own change: between two of them others may change it as well. */
+static __always_inline void account_delta(struct weft_devrun *run, __s32 delta)
+{
+	opaque(delta);
+	if (delta)
+		__sync_fetch_and_add(&run->active, delta);
+}
+
+/* Tokens that may be started in this domain now: want, within the device's budget. */
+static __always_inline __u32 grant(const struct weft_devcfg *cfg, struct weft_devrun *run,
+				   __u32 dom, __u32 want, bool first)
+{
+	__s32 used = READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight);
+	__s32 room = (__s32)cfg->budget - used;
+
+	if (room < (__s32)want)
+		want = room > 0 ? room : 0;
+	/* a QP without a token gets its first one from the reserve, or the next that comes back */
+	if (!want && first) {
+		if (used < (__s32)cfg->hard)
+			want = 1;
+		else
+			WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1);
+	}
+	return want;
+}
+
+/*
+ * Must this token give way? With more QPs than tokens, those that have none get
+ * theirs from the others in turn: a QP that gave its last asks again by its timer.
+ */
+static __always_inline bool give_way(struct weft_devrun *run, __u32 dom)
+{
+	__u32 *starved = &run->dom[dom & (WEFT_DOMAINS - 1)].starved;
+
+	return READ_ONCE(*starved) && __sync_lock_test_and_set(starved, 0);
+}
+
+/* In a full domain: does this QP hold more of it than its share? Locked. */
+static __always_inline bool crowds(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+				   const struct weft_tx *tx, __u32 dom)
+{
+	__u32 active = READ_ONCE(run->active);
+
+	return active > 1 && tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active;
+}
+
+static __always_inline __u32 window(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+				    const struct weft_tx *tx)
+{
+	return weft_cc_window(&tx->cc, cfg->budget * cfg->domains, READ_ONCE(run->active));
+}
+
+/* ---- new tokens ---- */
+
+/*
+ * Make the frame a template: something that only this host's own programs
+ * understand, and that is harmless should it ever get out.
+ */
+static __always_inline int make_template(struct xdp_md *ctx, __u32 op, __u32 qpn, __u32 psn,
+					 __u32 claimed)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct weft_db *db = data + ETH_HLEN;
+
+	if ((void *)(db + 1) > end)
+		return -1;
+	eth->h_proto = bpf_htons(WEFT_DB_ETHERTYPE);
+	db->magic = WEFT_DB_MAGIC;
+	db->op = op;
+	db->qpn = qpn;
+	db->psn = psn;
+	db->claimed = claimed;
+	return 0;
+}
+
+static __always_inline enum weft_verdict verdict_redirect(struct weft_stats *st, long r)
+{
+	return r == XDP_REDIRECT ? V_REDIRECT : drop(st, fill);
+}
+
+/* n clones of this frame, each filled by weft_fill on its way out; n is rounded down to a power of 2. */
+static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct work *wk, __u32 n)
+{
+	long r;
+
+	if (n >= 64) {
+		n = 64;
+		r = bpf_redirect_map(&spawn64, 0, BPF_F_BROADCAST);
+	} else if (n >= 32) {
+		n = 32;
+		r = bpf_redirect_map(&spawn32, 0, BPF_F_BROADCAST);
+	} else if (n >= 16) {
+		n = 16;
+		r = bpf_redirect_map(&spawn16, 0, BPF_F_BROADCAST);
+	} else if (n >= 8) {
+		n = 8;
+		r = bpf_redirect_map(&spawn8, 0, BPF_F_BROADCAST);
+	} else if (n >= 4) {
+		n = 4;
+		r = bpf_redirect_map(&spawn4, 0, BPF_F_BROADCAST);
+	} else if (n >= 2) {
+		n = 2;
+		r = bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST);
+	} else {
+		n = 1;
+		r = bpf_redirect_map(&spawn1, 0, BPF_F_BROADCAST);
+	}
+	st->count.spawned += n;
+	if (r == XDP_REDIRECT)
+		wk->left += n;
+	return verdict_redirect(st, r);
+}
+
+#define SMALL_SEGS 2 /* segments of a message up to which the application needs a CPU for itself */
+
+/*
+ * The domain, as a bit, that is to be left to the application, if another may
+ * hold tokens as well: the one it posts from while its messages are small. It has
+ * as much to do for each as the datapath has, and would take turns with the
+ * tokens there by the scheduler's slices, milliseconds each. Locked.
+ */
+static __always_inline __u32 app_domain(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+					const struct weft_ring *ring)
+{
+	__u32 app = 1u << (tx->post_dom & (WEFT_DOMAINS - 1));
+	__u32 len = READ_ONCE(ring->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
+
+	return len > SMALL_SEGS * tx->payload || !(ctl->doms & ~app) ? 0 : app;
+}
+
+/*
+ * A CPU that may hold tokens of this QP and has none, or -1; none of the domains
+ * in `not`. Tokens stay on the CPU they were born on (veth), so whoever has plenty
+ * starts the others.
+ */
+static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+				    __u32 not )
+{
+	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~not ;
+
+	if (!idle)
+		return -1;
+	return ctl->cpu_of[weft_ctz(idle) & (WEFT_DOMAINS - 1)];
+}
+
+/* How many tokens one domain should hold of a window of wnd. */
+static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wnd)
+{
+	__u32 n = weft_popcount(ctl->doms);
+
+	return n > 1 ? (wnd + n - 1) / n : wnd;
+}
+
+#define MOVE_MIN 4 /* packets missing that make it worth to start another CPU */
+
+/* What becomes of a token when others are missing. */
+enum growth {
+	GROW_NO,   /* nothing is missing here: refill */
+	GROW_TWIN, /* two are made of it */
+	GROW_MOVE, /* it starts another CPU, which has none */
+};
+
+/* Locked. */
+static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
+					  const struct weft_ring *ring, __u32 prod, __u32 wnd,
+					  __u32 dom, __u32 now, __s32 room, __u32 *cpu)
+{
+	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->dom[dom].out;
+	__u32 soon = weft_tx_growing(tx, dom, now), here = 1u << (dom & (WEFT_DOMAINS - 1)), app;
+	int other;
+
+	if (more < 2 + soon)
+		return GROW_NO;
+	mine += soon;
+	more -= soon;
+	app = app_domain(ctl, tx, ring);
+	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
+	    now - tx->last_move > WEFT_TICKS_US(1000)) {
+		other = idle_cpu(ctl, tx, here | app);
+		if (other >= 0) {
+			tx->last_move = now;
+			*cpu = other;
+			return GROW_MOVE;
+		}
+	}
+	if (room <= 1 || app == here || mine + 2 > domain_share(ctl, wnd))
+		return GROW_NO;
+	weft_tx_grow(tx, dom, 2, now);
+	return GROW_TWIN;
+}
+
+#endif

@@ -45,20 +45,14 @@ static void remove_doorbell(const char *dir)
 /* Nobody opens, uses or removes it: the door and the directory are ours. */
 static bool remove_if_gone(const char *dir)
 {
-	char door[WEFT_PATH_MAX];
 	bool removed = false;
-	int door_fd, fd;
+	int door, fd;
 
 	if (!gone(dir))
 		return false;
-	weft_td_door(dir, door);
-	if (mkdir(door, 0700) && errno != EEXIST)
+	door = weft_td_open_door(dir, LOCK_NB);
+	if (door < 0)
 		return false;
-	door_fd = open(door, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (door_fd < 0)
-		return false;
-	if (flock(door_fd, LOCK_EX | LOCK_NB) || !weft_td_linked(door_fd, door))
-		goto out;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0) {
 		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, dir) && gone(dir)) {
@@ -67,9 +61,7 @@ static bool remove_if_gone(const char *dir)
 		}
 		close(fd);
 	}
-	rmdir(door);
-out:
-	close(door_fd);
+	weft_td_leave_door(dir, door);
 	return removed;
 }
 

@@ -202,6 +202,45 @@ static inline void weft_td_door(const char *dir, char path[WEFT_PATH_MAX])
 	snprintf(path, WEFT_PATH_MAX, "%.*sopen:%s", (int)(name - dir), dir, name);
 }
 
+/* Stand in the door; flags: 0 to wait for who does, or LOCK_NB. Its descriptor, or -1. */
+static inline int weft_td_open_door(const char *dir, int flags)
+{
+	char door[WEFT_PATH_MAX];
+	int fd;
+
+	weft_td_door(dir, door);
+	for (;;) {
+		if (mkdir(door, 0700) && errno != EEXIST)
+			return -1;
+		fd = open(door, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue; /* another process has just left by it */
+		if (fd < 0)
+			return -1;
+		while (flock(fd, LOCK_EX | flags)) {
+			if (errno == EINTR)
+				continue;
+			close(fd);
+			return -1;
+		}
+		if (weft_td_linked(fd, door))
+			return fd;
+		close(fd);
+	}
+}
+
+/* Leave it: removed before it is unlocked, so that who waits for it sees that and starts over. */
+static inline void weft_td_leave_door(const char *dir, int fd)
+{
+	char door[WEFT_PATH_MAX];
+
+	if (fd < 0)
+		return;
+	weft_td_door(dir, door);
+	rmdir(door);
+	close(fd);
+}
+
 /* Remove a door that somebody died in; flags: 0 to wait for who is in it, or LOCK_NB. */
 static inline void weft_td_close_door(const char *dir, int flags)
 {

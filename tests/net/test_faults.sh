@@ -303,6 +303,22 @@ reaper_killed() {
 	t -- gone "$t0" "$LAB_A" "$LAB_IF_A" ++ "and leaves nothing"
 }
 
+# It takes the device down at the same time as 'weft down', and 'weft up' comes right behind.
+reaper_and_down() {
+	local i up=0
+	for ((i = 0; i < 8; i++)); do
+		serve s "$LAB_A" --region 64k "$LAB_IF_A=:7000"
+		kill -KILL "$SERVER"
+		note "$("$WEFT" -n "$LAB_A" down "$LAB_IF_A" 2>&1)"	# too late now and then
+		note "$("$WEFT" -n "$LAB_A" up "$LAB_IF_A" 2>&1)"
+		lab_wait "$SERVER"
+		sleep 0.2
+		"$WEFT" -n "$LAB_A" down "$LAB_IF_A" 2>/dev/null && up=$((up + 1))
+	done
+	t "up == 8" "the only user killed, then weft down and up: it is up ($up of 8)"
+	t -- nothing_left "$LAB_A" "$LAB_IF_A" ++ "and down leaves nothing"
+}
+
 # First attaches, later ones adopt, the last detaches; whoever dies first.
 adopters() {
 	local c1 s1 t0
@@ -406,7 +422,7 @@ refusals() {
 lab_begin
 lab_pair 3498
 for part in kill_receiver kill_sender dead_get_nothing stop_receiver stop_sender link_down doorbell \
-	reaper_killed adopters memory_returned persistence refusals link_deleted link_moved peer_namespace; do
+	reaper_killed reaper_and_down adopters memory_returned persistence refusals link_deleted link_moved peer_namespace; do
 	tap_part $part && $part
 done
 echo "# note: ms:$TIMES"

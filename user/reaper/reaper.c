@@ -2,6 +2,7 @@
 /* The reaper: waits for the last user of a device to go, however that ends, then takes it down. */
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 #include <sys/file.h>
@@ -46,19 +47,39 @@ static int wait_for_users(int dir, const char *path)
 	return -1;
 }
 
+/* Nobody uses it: take it down, unless it is to stay. false: somebody came, or removed it. */
+static bool take_down(int dir, const char *path, uint32_t ifindex)
+{
+	struct weft_cfg_head head;
+	int i;
+
+	if (flock(dir, LOCK_EX | LOCK_NB) || !weft_td_linked(dir, path))
+		return false;
+	if (!(weft_td_complete(dir) && !weft_td_cfg(path, &head, NULL) &&
+	      (head.flags & WEFT_DEV_PERSIST)))
+		for (i = 0; i < 5 && weft_td_remove(path, ifindex); i++)
+			pause_ms(100);
+	return true;
+}
+
 static void finish(const char *path, uint32_t ifindex)
 {
-	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), i;
-	struct weft_cfg_head head;
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), door;
+	bool done = false;
 
 	if (dir < 0)
 		return;
 	fcntl(dir, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
-	if (!wait_for_users(dir, path) &&
-	    !(weft_td_complete(dir) && !weft_td_cfg(path, &head, NULL) &&
-	      (head.flags & WEFT_DEV_PERSIST)))
-		for (i = 0; i < 5 && weft_td_remove(path, ifindex); i++)
-			pause_ms(100);
+	/*
+	 * Behind the door, or 'weft down' would remove it as well, and what 'weft up'
+	 * makes next would be taken for the rest. Who is in the door may wait for our lock.
+	 */
+	while (!done && !wait_for_users(dir, path)) {
+		flock(dir, LOCK_UN);
+		door = weft_td_open_door(path, 0);
+		done = take_down(dir, path, ifindex);
+		weft_td_leave_door(path, door);
+	}
 	close(dir); /* and its lock, before we wait for another */
 }
 

@@ -42,8 +42,8 @@ static void remove_doorbell(const char *dir)
 	close(fd);
 }
 
-/* Nobody opens, uses or removes it: the door and the directory are ours. */
-static bool remove_if_gone(const char *dir)
+/* Nobody opens, uses or removes it: the door and the directory are ours. asked: somebody wants it. */
+static bool remove_if_gone(const char *dir, bool asked)
 {
 	bool removed = false;
 	int door, fd;
@@ -57,7 +57,9 @@ static bool remove_if_gone(const char *dir)
 	if (fd >= 0) {
 		if (!flock(fd, LOCK_EX | LOCK_NB) && weft_td_linked(fd, dir) && gone(dir)) {
 			remove_doorbell(dir);
-			removed = !weft_td_unpin(dir);
+			/* Of a doorbell in another namespace these are the only trace; not on the way. */
+			if (asked || weft_td_link_at(dir, WEFT_PIN_DB_LINK) <= 0)
+				removed = !weft_td_unpin(dir);
 		}
 		close(fd);
 	}
@@ -80,7 +82,7 @@ int weft_flush(void (*removed)(const char *dir))
 			continue;
 		if (snprintf(dir, sizeof(dir), "%s/%s", WEFT_PIN_BASE, e->d_name) >=
 			    (int)sizeof(dir) ||
-		    !remove_if_gone(dir))
+		    !remove_if_gone(dir, removed))
 			continue;
 		weft_logf(WEFT_LOG_INFO, "%s: its interface is gone; removed", dir);
 		if (removed)

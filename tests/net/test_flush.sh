@@ -86,6 +86,9 @@ doorbell() {
 	ip netns del "$LAB_ID-g"
 	lost_soon "$LAB_ID-h"
 	ip -n "$LAB_ID-h" link del p0
+	"$WEFT" -n "$LAB_B" up "$LAB_IF_B"
+	"$WEFT" -n "$LAB_B" down "$LAB_IF_B"
+	t -- test -e "$PINS" ++ "weft up elsewhere leaves pins whose doorbell it does not reach"
 	t -- "$WEFT" -n "$LAB_ID-h" dev flush ++ "flush in the namespace itself"
 	t "$(doorbells "$LAB_ID-h") == 0" "removes the doorbell as well"
 	ip netns del "$LAB_ID-h"

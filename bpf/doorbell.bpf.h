@@ -99,10 +99,12 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	/*
 	 * Many packets to come, and this CPU is the one that posts: let another
 	 * carry them, or all of it would run inside the post. The frame that goes
-	 * there is as good as a token.
+	 * there is as good as a token. The timer starts the first token here all the
+	 * same: the other CPU may be the one that does not get on.
 	 */
 	if (c == WEFT_CLAIM_EMPTY && n > 2 &&
-	    (op == WEFT_DB_POST || (op == WEFT_DB_LOOK && app_domain(ctl, &q->tx, ring) == here)))
+	    (op == WEFT_DB_POST ||
+	     (op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, ring) == here)))
 		other = idle_cpu(ctl, &q->tx, here);
 	if (other >= 0)
 		weft_ring_active(&q->tx, ring);

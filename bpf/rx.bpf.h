@@ -100,10 +100,12 @@ static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_
 						const struct weft_qpctl *ctl, struct weft_qprx *q,
 						struct weft_ring *ring, struct work *wk, __u32 code)
 {
+	bool first;
 	__u32 psn;
 
 	bpf_spin_lock(&q->lock);
-	if (!q->rx.err) {
+	first = !q->rx.err;
+	if (first) {
 		q->rx.err = code;
 		q->rx.err_psn = bpf_ntohl(wk->pkt.u.h.psn);
 	}
@@ -111,7 +113,9 @@ static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_
 	psn = q->rx.err_psn;
 	WRITE_ONCE(ring->rx_err, code);
 	bpf_spin_unlock(&q->lock);
-	wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	/* once: the peer may go on for long */
+	if (first)
+		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
 	return reply_nak(ctx, st, ctl, wk, code, psn);
 }
 

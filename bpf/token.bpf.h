@@ -127,6 +127,16 @@ static __always_inline enum weft_verdict verdict_redirect(struct weft_stats *st,
 	return r == XDP_REDIRECT ? V_REDIRECT : drop(st, fill);
 }
 
+/* r: what asking for n clones came to. */
+static __always_inline enum weft_verdict spawned(struct weft_stats *st, struct work *wk, __u32 n,
+						 long r)
+{
+	st->count.spawned += n;
+	if (r == XDP_REDIRECT)
+		wk->left += n;
+	return verdict_redirect(st, r);
+}
+
 /* n clones of this frame, each filled by weft_fill on its way out; n is rounded down to a power of 2. */
 static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct work *wk, __u32 n)
 {
@@ -154,10 +164,7 @@ static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct wor
 		n = 1;
 		r = bpf_redirect_map(&spawn1, 0, BPF_F_BROADCAST);
 	}
-	st->count.spawned += n;
-	if (r == XDP_REDIRECT)
-		wk->left += n;
-	return verdict_redirect(st, r);
+	return spawned(st, wk, n, r);
 }
 
 #define SMALL_SEGS 2 /* segments of a message up to which the application needs a CPU for itself */

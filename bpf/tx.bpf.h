@@ -251,9 +251,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (unlikely(grow == GROW_TWIN)) {
 		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
 			return drop(st, fill);
-		st->count.spawned += 2;
-		wk->left += 2;
-		return verdict_redirect(st, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
+		return spawned(st, wk, 2, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
 	}
 	if (c != WEFT_CLAIM_OK) {
 		count(st, absorbed);

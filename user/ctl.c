@@ -200,8 +200,8 @@ static void tick(struct weft_ctl *c, uint64_t now)
 	bool stuck = false;
 
 	c->last_ns = now;
-	/* it may be up again since, which must come before what its silence means */
-	if (c->dev->down_ns)
+	/* the link may be up again since, or down while we were stopped: that comes first */
+	if (c->dev->down_ns || gap > GAP_MAX)
 		weft_ctl_link_read(c);
 	gap = gap > GAP_MAX && !c->dev->down_ns ? gap - GAP_MAX : 0;
 	for (unsigned i = 0; i < c->n; i++) {

@@ -223,6 +223,7 @@ swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, ring) == her
 swap grow__post_moves $d 'app_domain(ctl, &q->tx, ring) == here' 1
 swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
 cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
+swap share__look_leaves_the_application $d '!first' 1 'op == WEFT_DB_LOOK && !first'
 
 # ---- a frame grows where there is room ----
 swap resize__any_sequence $f '-more' more 'bpf_xdp_adjust_head(ctx, -more)'

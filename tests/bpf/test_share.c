@@ -364,17 +364,22 @@ static void share__look_leaves_the_application(void **state)
 	(void)state;
 	BOTH(q)
 	{
-		for (uint32_t post_dom = 0; post_dom < 2; post_dom++) {
+		/* bit 0: somewhere else than where it rings; bit 1: nothing is out yet */
+		for (uint32_t i = 0; i < 4; i++) {
+			uint32_t post_dom = i & 1;
+
 			fx_reset(NULL);
 			q->ctl->doms = 3;
 			q->ctl->cpu_of[1] = 0;
+			if (i < 2)
+				hold(q, 1, 10);
 			for (int k = 0; k < 3; k++)
 				fx_post(q, 0, 0, 10);
 			fx_tx_get(q, &tx);
 			tx.post_dom = post_dom;
 			fx_tx_set(q, &tx);
 			assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
-			expect_counters(post_dom ? "doorbell spawned=2" : "doorbell moved");
+			expect_counters(i ? "doorbell spawned=2" : "doorbell moved");
 			assert_int_equal(TX_AFTER(q)->post_dom, post_dom);
 			assert_int_equal(ring(q, WEFT_DB_POST), XDP_REDIRECT);
 			expect_counters("doorbell moved");

@@ -116,6 +116,7 @@ cut ack__echoes $r 'u->h.ts = p->u.h.ts'
 gone ack__ce $r 'wk->pkt.ce'
 gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\tWRITE_ONCE'
 gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
+swap target__wrong_key $r 'first' 1 $'if (first)\n\t\twake'
 swap ack__psn_wrap $r 'weft_rx_commit(&q->rx, psn)' '(weft_rx_commit(&q->rx, psn), 0)'
 gone ack__whole_word $c/rx_track.h '!~(was | bit)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
@@ -217,10 +218,9 @@ gone share__leaves_the_application $k '!(ctl->doms & ~app)'
 gone share__leaves_the_application $k 'app == here' '|| app == here) &&'
 gone share__leaves_the_application $k 'app == here' '|| app == here ||'
 swap share__leaves_the_application $k 'here | app' here
-look='(op == WEFT_DB_LOOK && app_domain(ctl, &q->tx, ring) == here)'
+look='(op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, ring) == here)'
 gone share__look_leaves_the_application $d "$look"
 swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, ring) == here' 1
-swap grow__post_moves $d 'app_domain(ctl, &q->tx, ring) == here' 1
 swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
 cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
 swap share__look_leaves_the_application $d '!first' 1 'op == WEFT_DB_LOOK && !first'

@@ -38,13 +38,15 @@ static void refused(struct fx_qp *q, struct pkt *p, uint32_t code, const char *c
 	expect_bytes(&fx.after.tx, &fx.before.tx, sizeof(fx.after.tx));
 	assert_int_equal(fx_events(NULL, NULL), 1);
 
-	/* a later packet that is all right by itself: the same answer, and still nothing written */
+	/* a later packet that is all right by itself: the same answer, nothing written, nobody woken */
 	pkt_data(p, q->peer, psn + 1, 0, random_bytes(9), 64);
 	p->h.ev = 3;
 	pkt_frame(p, &f);
+	q->ring->arm_rx = 1;
 	assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 	expect_counters("drop.closed tx_nak");
 	expect_same();
+	q->ring->arm_rx = 0;
 	pkt_reply(&nak, p, q, WEFT_OP_NAK);
 	nak.h.nak.code = htonl(code);
 	nak.h.nak.psn = htonl(psn);

@@ -78,7 +78,7 @@ static void resize__any_sequence(void **state)
 	(void)state;
 	BOTH(q)
 	{
-		for (int run = 0; run < 150; run++) {
+		for (int run = 0; run < 16; run++) {
 			for (int i = 0; i < 6; i++) {
 				seed = seed * 1103515245 + 12345;
 				sizes[i] = i % 2 && run % 2 ? FX_FULL : steps[(seed >> 16) % 15];

@@ -186,13 +186,13 @@ static __always_inline __u32 app_domain(const struct weft_qpctl *ctl, const stru
 
 /*
  * A CPU that may hold tokens of this QP and has none, or -1; none of the domains
- * in `not`. Tokens stay on the CPU they were born on (veth), so whoever has plenty
+ * in `except`. Tokens stay on the CPU they were born on (veth), so whoever has plenty
  * starts the others.
  */
 static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct weft_tx *tx,
-				    __u32 not )
+				    __u32 except)
 {
-	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~not ;
+	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~except;
 
 	if (!idle)
 		return -1;

@@ -268,14 +268,14 @@ chosen() {
 	done
 	return 1
 }
-todo=()
+picked=()
 for ((i = 1; i <= ${#names[@]}; i++)); do
-	chosen "$i" && todo+=("$i")
+	chosen "$i" && picked+=("$i")
 done
 
-echo "1..$((${#todo[@]} + 1))"
+echo "1..$((${#picked[@]} + 1))"
 [ "$bad" -eq 0 ] || { echo "not ok 1 - every mutation finds its place in the sources"; exit 1; }
-[ ${#todo[@]} -gt 0 ] || { echo "not ok 1 - there is a mutation like that: ${only[*]}"; exit 1; }
+[ ${#picked[@]} -gt 0 ] || { echo "not ok 1 - there is a mutation like that: ${only[*]}"; exit 1; }
 if ! ${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
 	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c; then
 	echo "not ok 1 - the mutated sources compile"
@@ -294,7 +294,7 @@ else
 	bad=1
 fi
 n=1
-for i in "${todo[@]}"; do
+for i in "${picked[@]}"; do
 	n=$((n + 1))
 	run "$i" "${tests[i - 1]}"
 	rc=$?

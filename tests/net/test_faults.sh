@@ -202,7 +202,7 @@ link_deleted() {
 	ip -n "$LAB_A" link del "$LAB_IF_A"
 	t -- failed "$t0" 'local interface|no answer|remote side closed' ++ "interface deleted: the writer has an error within 1 s"
 	t1=$(now)
-	t -- gone "$t1" "$LAB_A" "$LAB_IF_A" ++ "within 2 s no pins or veths are left at the writer"
+	t -- gone "$t1" "$LAB_A" "$LAB_IF_A" ++ "within 2 s nothing of weft is left at the writer"
 	t -- finish "$SERVER" s ++ "the receiver, whose end is gone too, ends well"
 	t1=$(now)
 	t -- gone "$t1" "$LAB_B" "$LAB_IF_B" ++ "and leaves nothing"
@@ -219,7 +219,7 @@ link_moved() {
 	ip -n "$LAB_A" link set "$LAB_IF_A" netns "$LAB_ID-c"
 	t -- failed "$t0" 'local interface|no answer|remote side closed' ++ "interface moved away: the writer has an error within 1 s"
 	t1=$(now)
-	t -- gone "$t1" "$LAB_A" "$LAB_IF_A" ++ "within 2 s no pins or veths are left where it was"
+	t -- gone "$t1" "$LAB_A" "$LAB_IF_A" ++ "within 2 s nothing of weft is left where it was"
 	t -- gone "$t1" "$LAB_ID-c" "$LAB_IF_A" ++ "and no program is left on it"
 	kill -TERM "$SERVER"	# nothing is outstanding there, and nobody can tell it
 	t -- finish "$SERVER" s ++ "the receiver ends well"

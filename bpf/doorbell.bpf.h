@@ -62,8 +62,9 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used;
-	bool was, is, late = false, first;
+	bool late = false, first;
 	int other = -1;
+	__s32 delta;
 
 	if (!st || !cfg)
 		return V_DROP;
@@ -81,7 +82,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	prod = READ_ONCE(ring->sq_prod);
 
 	bpf_spin_lock(&q->lock);
-	was = q->tx.inflight != 0;
+	delta = -has_tokens(&q->tx);
 	if (op == WEFT_DB_LOOK)
 		late = weft_tx_timeout(&q->tx, now, conf, &r);
 	else
@@ -90,7 +91,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	n = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
 	first = q->tx.inflight == 0;
 	if (n && n <= 2 && op == WEFT_DB_POST && next_fits(&q->tx, ring, hl, flen)) {
-		c = claim(cfg, run, &q->tx, ring, prod, now, dom, &wk->seg);
+		c = claim(&q->tx, ring, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_ERROR)
 			n = 0;
 	}
@@ -109,12 +110,12 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	if (other >= 0)
 		weft_ring_active(&q->tx, ring);
 	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;
-	is = q->tx.inflight != 0;
+	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
 	account_rescue(run, &wk->seg, c);
-	account_active(run, was, is);
+	account_delta(run, delta);
 	st->count.lost += r.lost;
 	if (late)
 		count(st, timeout);
@@ -193,7 +194,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	} else {
 		delta = -has_tokens(&q->tx);
 		weft_tx_grown(&q->tx, dom);
-		c = claim(cfg, run, &q->tx, ring, prod, now, dom, &wk->seg);
+		c = claim(&q->tx, ring, prod, window(cfg, run, &q->tx), now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_CWND || c == WEFT_CLAIM_WINDOW)
 			weft_ring_absorb(&q->tx, ring);
 		delta += has_tokens(&q->tx);

@@ -24,12 +24,6 @@ static __always_inline void account(struct weft_devrun *run, __u32 from, __u32 f
 		__sync_fetch_and_add(&run->dom[to].inflight, (__s32)claimed);
 }
 
-static __always_inline void account_active(struct weft_devrun *run, bool was, bool is)
-{
-	if (was != is)
-		__sync_fetch_and_add(&run->active, is ? 1 : -1);
-}
-
 /* A claim may have taken tokens from a domain that does not move. */
 static __always_inline void account_rescue(struct weft_devrun *run, const struct weft_seg *seg,
 					   enum weft_claim c)
@@ -137,34 +131,23 @@ static __always_inline enum weft_verdict spawned(struct weft_stats *st, struct w
 	return verdict_redirect(st, r);
 }
 
+#define SPAWN(N)                                                                         \
+	do {                                                                             \
+		if (n >= (N))                                                            \
+			return spawned(st, wk, N,                                        \
+				       bpf_redirect_map(&spawn##N, 0, BPF_F_BROADCAST)); \
+	} while (0)
+
 /* n clones of this frame, each filled by weft_fill on its way out; n is rounded down to a power of 2. */
 static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct work *wk, __u32 n)
 {
-	long r;
-
-	if (n >= 64) {
-		n = 64;
-		r = bpf_redirect_map(&spawn64, 0, BPF_F_BROADCAST);
-	} else if (n >= 32) {
-		n = 32;
-		r = bpf_redirect_map(&spawn32, 0, BPF_F_BROADCAST);
-	} else if (n >= 16) {
-		n = 16;
-		r = bpf_redirect_map(&spawn16, 0, BPF_F_BROADCAST);
-	} else if (n >= 8) {
-		n = 8;
-		r = bpf_redirect_map(&spawn8, 0, BPF_F_BROADCAST);
-	} else if (n >= 4) {
-		n = 4;
-		r = bpf_redirect_map(&spawn4, 0, BPF_F_BROADCAST);
-	} else if (n >= 2) {
-		n = 2;
-		r = bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST);
-	} else {
-		n = 1;
-		r = bpf_redirect_map(&spawn1, 0, BPF_F_BROADCAST);
-	}
-	return spawned(st, wk, n, r);
+	SPAWN(64);
+	SPAWN(32);
+	SPAWN(16);
+	SPAWN(8);
+	SPAWN(4);
+	SPAWN(2);
+	return spawned(st, wk, 1, bpf_redirect_map(&spawn1, 0, BPF_F_BROADCAST));
 }
 
 #define SMALL_SEGS 2 /* segments of a message up to which the application needs a CPU for itself */

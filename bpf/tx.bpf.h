@@ -28,13 +28,14 @@ static __always_inline void publish_err(struct weft_tx *tx, struct weft_ring *ri
 	WRITE_ONCE(ring->tx_err, tx->err);
 }
 
-/* Claim the next segment for a token of this domain, and keep the ring's hint and error up to date. Locked. */
-static __always_inline enum weft_claim claim(const struct weft_devcfg *cfg,
-					     const struct weft_devrun *run, struct weft_tx *tx,
-					     struct weft_ring *ring, __u32 prod, __u32 now,
-					     __u32 dom, struct weft_seg *seg)
+/*
+ * Claim the next segment of a window of wnd for a token of this domain, and keep the
+ * ring's hint and error up to date. Locked.
+ */
+static __always_inline enum weft_claim claim(struct weft_tx *tx, struct weft_ring *ring, __u32 prod,
+					     __u32 wnd, __u32 now, __u32 dom, struct weft_seg *seg)
 {
-	enum weft_claim c = weft_tx_claim(tx, ring->sq, prod, window(cfg, run, tx), now, dom, seg);
+	enum weft_claim c = weft_tx_claim(tx, ring->sq, prod, wnd, now, dom, seg);
 
 	if (c == WEFT_CLAIM_OK)
 		weft_ring_active(tx, ring);
@@ -60,7 +61,7 @@ static __always_inline enum weft_claim claim_again(const struct weft_devcfg *cfg
 	prod = READ_ONCE(ring->sq_prod);
 	bpf_spin_lock(&q->lock);
 	*delta -= has_tokens(&q->tx);
-	c = claim(cfg, run, &q->tx, ring, prod, now, dom, seg);
+	c = claim(&q->tx, ring, prod, window(cfg, run, &q->tx), now, dom, seg);
 	*delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 	return c;
@@ -220,7 +221,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		if (yield && !weft_tx_idle(&q->tx, prod)) {
 			c = WEFT_CLAIM_CWND;
 		} else if (grow == GROW_NO) {
-			c = claim(cfg, run, &q->tx, ring, prod, now, dom, &wk->seg);
+			c = claim(&q->tx, ring, prod, wnd, now, dom, &wk->seg);
 			if (c == WEFT_CLAIM_EMPTY)
 				weft_ring_absorb(&q->tx, ring);
 		}

@@ -206,7 +206,7 @@ cut grow__rescue $t 'account_rescue(run, &wk->seg, c)'
 cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\t\taccount_delta'
 swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) <= (__s32)limit' 0
 swap grow__rescue_nothing_else $c/tx_claim.h 'from == dom' 0 $'from == dom)\n\t\treturn r'
-cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_active'
+cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_delta'
 swap grow__rescue_of_a_slot $k '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
 gone grow__rescue_of_a_slot $k 'c == WEFT_CLAIM_WINDOW'
 

@@ -137,7 +137,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	share = used < share ? share - used : 0;
 	if (n > share)
 		n = share;
-	n = n ? grant(cfg, run, dom, n, first) : 0;
+	n = n ? grant(cfg, run, dom, slot, n, first) : 0;
 	if (!n) {
 		count(st, absorbed);
 		return V_DROP;
@@ -168,10 +168,10 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	if (!st || !cfg)
 		return V_DROP;
 	if (!ctl || !q || !run || !wk)
-		return drop(st, template);
+		return V_DROP;
 	ring = ring_get(ctl);
 	if (!ring)
-		return drop(st, template);
+		return V_DROP;
 	dom = my_domain(cfg);
 	now = now_ticks();
 	prod = READ_ONCE(ring->sq_prod);
@@ -211,9 +211,34 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	if (c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	if (c != WEFT_CLAIM_OK)
-		return drop(st, template);
+		return V_DROP;
 	wk->now = now;
 	return V_FILL;
+}
+
+#define HAND_TRIES 4 /* one that waits may have died, or got a token meanwhile and be done */
+
+/*
+ * A token that its QP gives up goes to the one that waits in slot work.hand, or
+ * another: the control entry of the QP for which work.seg is claimed, or NULL.
+ */
+static __always_inline struct weft_qpctl *hand_over(struct weft_stats *st, struct work *wk)
+{
+	struct weft_devcfg *cfg = cfg_get();
+	struct weft_qpctl *ctl;
+
+	if (!cfg)
+		return NULL;
+	for (int i = 1; i <= HAND_TRIES && wk->hand >= 0; i++) {
+		ctl = ctl_get(wk->hand);
+		if (ctl && claim_clone(ctl->qpn, 0, 0) == V_FILL) {
+			count(st, handed);
+			return ctl;
+		}
+		wk->hand = i < HAND_TRIES ? next_turn(my_domain(cfg)) : -1;
+	}
+	count(st, absorbed);
+	return NULL;
 }
 
 #endif

@@ -47,34 +47,70 @@ static __always_inline void account_delta(struct weft_devrun *run, __s32 delta)
 		__sync_fetch_and_add(&run->active, delta);
 }
 
-/* Tokens that may be started in this domain now: want, within the device's budget. */
-static __always_inline __u32 grant(const struct weft_devcfg *cfg, struct weft_devrun *run,
-				   __u32 dom, __u32 want, bool first)
+/*
+ * With more QPs than tokens, those that have none wait, and get theirs from the
+ * others in turn: tokens that come back go to them, whether their process runs or not (I9).
+ */
+static __always_inline void wait_turn(struct weft_devrun *run, __u32 dom, __u32 slot)
 {
-	__s32 used = READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight);
-	__s32 room = (__s32)cfg->budget - used;
+	__u32 *w = &run->dom[dom & (WEFT_DOMAINS - 1)].wait[slot / 32 & (WEFT_QPS / 32 - 1)];
+
+	weft_fetched(__sync_fetch_and_or(w, 1u << (slot & 31)));
+}
+
+/* It need not wait any more. Was it waiting? */
+static __always_inline bool wait_over(struct weft_devrun *run, __u32 dom, __u32 slot)
+{
+	__u32 *w = &run->dom[dom & (WEFT_DOMAINS - 1)].wait[slot / 32 & (WEFT_QPS / 32 - 1)];
+	__u32 bit = 1u << (slot & 31);
+
+	return READ_ONCE(*w) & bit && __sync_fetch_and_and(w, ~bit) & bit;
+}
+
+/* The slot of the QP whose turn it is, which then waits no more, or -1. */
+STEP int next_turn(__u32 dom)
+{
+	struct weft_devrun *run = run_get();
+	__u32 turn, at, m;
+
+	if (!run)
+		return -1;
+	dom &= WEFT_DOMAINS - 1;
+	turn = READ_ONCE(run->dom[dom].turn);
+	/* the first word twice: from the turn on, and at last what is before it */
+	for (__u32 i = 0; i <= WEFT_QPS / 32; i++) {
+		at = (turn / 32 + i) & (WEFT_QPS / 32 - 1);
+		m = READ_ONCE(run->dom[dom].wait[at]);
+		if (!i)
+			m &= ~0u << (turn & 31);
+		if (!m)
+			continue;
+		at = at * 32 + weft_ctz(m);
+		WRITE_ONCE(run->dom[dom].turn, at + 1);
+		return wait_over(run, dom, at) ? (__s32)at : -1;
+	}
+	return -1;
+}
+
+/* Tokens that the QP of this slot may start in this domain now: want, within the device's budget. */
+static __always_inline __u32 grant(const struct weft_devcfg *cfg, struct weft_devrun *run,
+				   __u32 dom, __u32 slot, __u32 want, bool first)
+{
+	__s32 *used = &run->dom[dom & (WEFT_DOMAINS - 1)].inflight;
+	__s32 room = (__s32)cfg->budget - READ_ONCE(*used);
 
 	if (room < (__s32)want)
 		want = room > 0 ? room : 0;
+	if (want && first)
+		wait_over(run, dom, slot);
+	if (want || !first)
+		return want;
 	/* a QP without a token gets its first one from the reserve, or the next that comes back */
-	if (!want && first) {
-		if (used < (__s32)cfg->hard)
-			want = 1;
-		else
-			WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1);
-	}
-	return want;
-}
-
-/*
- * Must this token give way? With more QPs than tokens, those that have none get
- * theirs from the others in turn: a QP that gave its last asks again by its timer.
- */
-static __always_inline bool give_way(struct weft_devrun *run, __u32 dom)
-{
-	__u32 *starved = &run->dom[dom & (WEFT_DOMAINS - 1)].starved;
-
-	return READ_ONCE(*starved) && __sync_lock_test_and_set(starved, 0);
+	if (READ_ONCE(*used) < (__s32)cfg->hard)
+		return 1;
+	wait_turn(run, dom, slot);
+	/* those may all have come back since, and nobody would bring it one */
+	return READ_ONCE(*used) < (__s32)cfg->hard && wait_over(run, dom, slot);
 }
 
 /* In a full domain: does this QP hold more of it than its share? Locked. */

@@ -186,8 +186,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_score r;
 	struct weft_pkt *p;
 	struct weft_ack a;
-	__s32 room, delta;
-	bool yield;
+	__s32 room, delta, hand = -1;
+	bool yield, last = false;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -209,17 +209,20 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 
 	prod = READ_ONCE(ring->sq_prod);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
+	if (unlikely(room <= 0))
+		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		yield = room <= 0 && (give_way(run, dom) || crowds(cfg, run, &q->tx, dom));
+		yield = hand >= 0 || (room <= 0 && crowds(cfg, run, &q->tx, dom));
 		if (!yield && q->tx.inflight + 1 < wnd)
 			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, room, &cpu);
 		/* who has nothing to send gives it up below: or its next post would not ring */
 		if (yield && !weft_tx_idle(&q->tx, prod)) {
 			c = WEFT_CLAIM_CWND;
+			last = !q->tx.inflight;
 		} else if (grow == GROW_NO) {
 			c = claim(&q->tx, ring, prod, wnd, now, dom, &wk->seg);
 			if (c == WEFT_CLAIM_EMPTY)
@@ -229,8 +232,11 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	}
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
-	if (unlikely(bad))
+	if (unlikely(bad)) {
+		if (hand >= 0)
+			wait_turn(run, dom, hand);
 		return drop(st, unsent);
+	}
 
 	count(st, rx_ack);
 	st->count.lost += r.lost;
@@ -254,12 +260,20 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 			return drop(st, fill);
 		return spawned(st, wk, 2, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
 	}
-	if (c != WEFT_CLAIM_OK) {
-		count(st, absorbed);
-		return V_DROP;
+	if (c == WEFT_CLAIM_OK) {
+		wk->now = now;
+		return V_FILL;
 	}
-	wk->now = now;
-	return V_FILL;
+	if (hand < 0)
+		hand = next_turn(dom);
+	/* after the look, or it would get its own */
+	if (last)
+		wait_turn(run, dom, slot);
+	wk->hand = hand;
+	if (hand >= 0)
+		return V_HAND;
+	count(st, absorbed);
+	return V_DROP;
 }
 
 /* The peer refused: the work request fails, and the QP with it. */

@@ -30,6 +30,7 @@ enum weft_verdict {
 	V_REDIRECT, /* bpf_redirect_map() has been called */
 	V_FILL,     /* work.seg is claimed: fill the frame with it and send that */
 	V_MOVE,     /* the token starts CPU work.cpu */
+	V_HAND,     /* the token goes to the QP of slot work.hand */
 };
 
 #define count(st, name) ((st)->count.name++)

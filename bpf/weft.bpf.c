@@ -95,7 +95,11 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
 		v = tx_ack(ctx, ctl, wk, st, slot);
-		return v == V_FILL ? fill_or_clone(ctx, st, ctl, wk) : v;
+		if (unlikely(v == V_HAND)) {
+			ctl = hand_over(st, wk);
+			v = ctl ? V_FILL : V_DROP;
+		}
+		return v == V_FILL && ctl ? fill_or_clone(ctx, st, ctl, wk) : v;
 	default:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
@@ -228,8 +232,10 @@ int weft_fill(struct xdp_md *ctx)
 		st->drop.template ++;
 		return XDP_DROP;
 	}
-	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL)
+	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL) {
+		st->drop.template ++;
 		return unfilled(ctx, ctl, wk);
+	}
 	if (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(db.qpn)) == FILL_OK) {
 		wk->held = wk->left != 0;
 		return XDP_PASS;

@@ -250,6 +250,17 @@ void weft_pins_close_maps(struct weft_dev *dev)
 
 /* ---- what the dead left ---- */
 
+/* Tokens have come free that no packet brings: ring for those that wait for one. */
+static void ring_for_waiting(struct weft_dev *dev, unsigned domain)
+{
+	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+		uint32_t *wait = &dev->maps.run->dom[domain].wait[i / 32];
+
+		if (__atomic_load_n(wait, __ATOMIC_RELAXED) >> (i % 32) & 1)
+			weft_doorbell(dev, dev->maps.ctl[i].qpn, WEFT_DB_LOOK, 0);
+	}
+}
+
 void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
 {
 	struct weft_qptx *q = malloc(sizeof(*q));
@@ -260,10 +271,12 @@ void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
 		return;
 	}
 	for (d = 0; d < WEFT_DOMAINS; d++) {
+		if (!q->tx.dom[d].out)
+			continue;
 		out += q->tx.dom[d].out;
-		if (q->tx.dom[d].out)
-			__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q->tx.dom[d].out,
-					   __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q->tx.dom[d].out,
+				   __ATOMIC_SEQ_CST);
+		ring_for_waiting(dev, d);
 	}
 	if (out) {
 		__atomic_fetch_sub(&dev->maps.run->active, 1, __ATOMIC_RELAXED);

@@ -51,8 +51,10 @@ struct weft_devrun {  /* map devrun[0], written by XDP with atomics */
 	__u32 pad[15];
 	struct {
 		__s32 inflight; /* tokens out of the device in this domain */
-		__u32 starved;  /* a QP without any was refused: one must give way */
-		__u32 pad[14];
+		__u32 turn;     /* where the search among those that wait goes on */
+		/* QPs that have no token and were refused one, a bit a slot: they get others' */
+		__u32 wait[WEFT_QPS / 32];
+		__u32 pad[14 - WEFT_QPS / 32];
 	} dom[WEFT_DOMAINS];
 };
 
@@ -219,6 +221,7 @@ enum weft_drop {
 	X(spawned, "frames asked for by replication")                  \
 	X(inplace, "messages sent in the doorbell's own frame")        \
 	X(moved, "tokens started on another CPU")                      \
+	X(handed, "tokens given to a QP that waited for its first")    \
 	X(regrown, "frames too small for the next segment, replaced")  \
 	X(event, "events sent to sleeping applications")
 

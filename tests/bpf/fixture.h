@@ -194,6 +194,13 @@ uint32_t fx_sent(const struct fx_qp *q, const struct seg *s, const char *file, i
 void fx_template(const struct fx_qp *q, enum weft_db_op op, const char *file, int line);
 uint32_t fx_fill(const struct fx_qp *q); /* one clone of q is filled; its send time */
 void fx_fill_n(const struct fx_qp *q, int n);
+/* q posts a message of len bytes and has n tokens out; when the first one left */
+uint32_t fx_hold(struct fx_qp *q, uint32_t n, uint32_t len);
+/* the ACK of q's packet number n, sent at ts, comes in; those before it have come */
+int fx_ack(const struct fx_qp *q, uint32_t n, uint32_t ts);
+int fx_ring(const struct fx_qp *q, enum weft_db_op op); /* its doorbell */
+/* the device's books have not changed but for these; waiting: the slot that waits, or -1 */
+void fx_books(int inflight, uint32_t active, int waiting);
 #define expect_sent(q, ...)    fx_sent(q, &(struct seg){ __VA_ARGS__ }, __FILE__, __LINE__)
 #define expect_template(q, op) fx_template(q, op, __FILE__, __LINE__)
 
@@ -201,7 +208,7 @@ void fx_fill_n(const struct fx_qp *q, int n);
 
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
-	fx_tests_grow[], fx_tests_share[], fx_tests_alone[], fx_tests_resize[];
+	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

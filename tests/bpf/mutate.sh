@@ -170,7 +170,7 @@ gone bell__malformed $w 'db.op != WEFT_DB_GROW'
 gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)'
 swap bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
 gone bell__budget $k 'room < (__s32)want'
-swap bell__budget $k 'used < (__s32)cfg->hard' 1
+swap bell__budget $k '(__s32)cfg->hard' 0x7fffffff 'if (READ_ONCE(*used) < (__s32)cfg->hard)'
 gone bell__corrupt_ring $d "$error" "$error"$')\n\t\t\tn = 0'
 swap bell__look $d 'op == WEFT_DB_LOOK' 1 'if (op == WEFT_DB_LOOK)'
 
@@ -236,20 +236,30 @@ inv I9 gone alone__from_one_packet $t 'grow == GROW_NO' 'else if (grow == GROW_N
 inv I9 gone alone__from_one_packet $t 'grow == GROW_TWIN'
 
 # ---- who gives way when a domain is full ----
-cut share__first_token $k 'WRITE_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].starved, 1)'
-swap share__first_token $k 'used < (__s32)cfg->hard' 'used <= (__s32)cfg->hard'
-swap share__first_token $k '!want && first' '!want'
-gone share__gives_way_once $t 'give_way(run, dom)' 'room <= 0 && (give_way(run, dom)'
-swap share__gives_way_once $t 'room <= 0' 1 'yield = room <= 0'
-swap share__gives_way_once $k '__sync_lock_test_and_set(starved, 0)' 1
-swap share__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
+inv I9 cut wait__first_token $k 'wait_turn(run, dom, slot)'
+swap wait__first_token $k '(__s32)cfg->hard' '(__s32)cfg->hard + 1' ': ((__s32)cfg->hard)'
+swap wait__first_token $k '!first' 0 'if (want || !first)'
+cut wait__gives_its_last $k 'wait_over(run, dom, slot)' $'if (want && first)\n\t\twait_over(run, dom, slot);'
+swap wait__gives_way_once $t 'room <= 0' 1 'if (unlikely(room <= 0))'
+gone wait__gives_way_once $t 'hand >= 0' 'yield = hand >= 0'
+swap wait__gives_way_once $k '__sync_fetch_and_and(w, ~bit)' '*w'
+inv I9 gone wait__gives_its_last $t 'last' $'if (last)\n\t\twait_turn'
+swap wait__gives_way_once $t '!q->tx.inflight' 1 'last = !q->tx.inflight'
+swap wait__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
+inv I9 gone wait__nothing_to_give $t 'hand < 0' $'if (hand < 0)\n\t\thand'
+gone wait__unsent $t 'hand >= 0' $'if (hand >= 0)\n\t\t\twait_turn'
+swap wait__in_turn $k 'i <= WEFT_QPS / 32' 'i < WEFT_QPS / 32'
+gone wait__in_turn $k '!i' $'if (!i)\n\t\t\tm'
+cut wait__in_turn $k 'WRITE_ONCE(run->dom[dom].turn, at + 1)'
+swap wait__passes_over $d 'i < HAND_TRIES' 1 'wk->hand = i < HAND_TRIES'
+inv I9 swap wait__passes_over $d 'i <= HAND_TRIES' 'i < HAND_TRIES'
+swap wait__gives_way_before_it_grows $t '!yield' 1 '!yield && q->tx.inflight'
 gone share__crowds $t 'crowds(cfg, run, &q->tx, dom)'
 swap share__crowds $k 'active > 1' 1 'return active > 1'
 out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
 swap share__crowds $k "$out" "${out/>=/>}"
 swap share__crowds $k "$out" "${out/ + active/}"
 swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
-swap share__gives_way_before_it_grows $t '!yield' 1 '!yield && q->tx.inflight'
 
 # A section of its own becomes a map of its own, so that the loader finds the number.
 src=$(<$c/psn.h)

@@ -60,3 +60,45 @@ void fx_fill_n(const struct fx_qp *q, int n)
 	while (n--)
 		fx_fill(q);
 }
+
+uint32_t fx_hold(struct fx_qp *q, uint32_t n, uint32_t len)
+{
+	uint32_t ts;
+
+	fx_post(q, 0, 0, len);
+	ts = fx_fill(q);
+	fx_fill_n(q, n - 1);
+	return ts;
+}
+
+int fx_ack(const struct fx_qp *q, uint32_t n, uint32_t ts)
+{
+	static struct frame f;
+	struct pkt p;
+
+	pkt_ack(&p, q->peer, FX_PSN + n, FX_PSN + n + 1, 0);
+	p.h.ts = htonl(ts);
+	pkt_frame(&p, &f);
+	return fx_run(FX_NIC, &f);
+}
+
+int fx_ring(const struct fx_qp *q, enum weft_db_op op)
+{
+	static struct frame f;
+
+	doorbell_frame(&f, op, q->ctl->qpn, 60);
+	return fx_run(FX_DB, &f);
+}
+
+void fx_books(int inflight, uint32_t active, int waiting)
+{
+	struct weft_devrun want = fx.before.run;
+
+	want.dom[0].inflight = inflight;
+	want.dom[0].turn = fx.after.run.dom[0].turn;
+	memset(want.dom[0].wait, 0, sizeof(want.dom[0].wait));
+	if (waiting >= 0)
+		want.dom[0].wait[waiting / 32] |= 1u << (waiting % 32);
+	want.active = active;
+	expect_bytes(&fx.after.run, &want, sizeof(want));
+}

@@ -10,19 +10,7 @@
 #define LEN      (1 << 20) /* of the message: more packets than any window here */
 #define NOW()    ((uint32_t)(weft_now_ns() >> WEFT_TS_SHIFT))
 
-static struct frame f;
 static struct weft_tx tx;
-
-/* q sends a message and has `n` tokens out. Returns when the first one left. */
-static uint32_t hold(struct fx_qp *q, uint32_t n, uint32_t len)
-{
-	uint32_t ts;
-
-	fx_post(q, 0, 0, len);
-	ts = fx_fill(q);
-	fx_fill_n(q, n - 1);
-	return ts;
-}
 
 /* `n` more of them, from another CPU. */
 static void hold_elsewhere(const struct fx_qp *q, uint32_t n, uint32_t ts)
@@ -33,156 +21,6 @@ static void hold_elsewhere(const struct fx_qp *q, uint32_t n, uint32_t ts)
 	while (n--)
 		assert_int_equal(weft_tx_claim(&tx, q->ring->sq, 1, 512, ts, 1, &seg), 0);
 	fx_tx_set(q, &tx);
-}
-
-/* The ACK of packet number n; those before it have come. */
-static int ack(const struct fx_qp *q, uint32_t n, uint32_t ts)
-{
-	struct pkt p;
-
-	pkt_ack(&p, q->peer, FX_PSN + n, FX_PSN + n + 1, 0);
-	p.h.ts = htonl(ts);
-	pkt_frame(&p, &f);
-	return fx_run(FX_NIC, &f);
-}
-
-static int ring(const struct fx_qp *q, enum weft_db_op op)
-{
-	doorbell_frame(&f, op, q->ctl->qpn, 60);
-	return fx_run(FX_DB, &f);
-}
-
-/* Nothing in the device's books has changed but these. */
-static void expect_run(int inflight, uint32_t active, uint32_t starved)
-{
-	struct weft_devrun want = fx.before.run;
-
-	want.dom[0].inflight = inflight;
-	want.dom[0].starved = starved;
-	want.active = active;
-	expect_bytes(&fx.after.run, &want, sizeof(want));
-}
-
-/* A QP without a token takes its first one from the reserve; refused, it says so. No other does. */
-static void share__first_token(void **state)
-{
-	static const struct {
-		int used;
-		uint32_t mine, starved;
-		const char *counters;
-	} cases[] = {
-		{ 96, 0, 0, "doorbell spawned" },   { 119, 0, 0, "doorbell spawned" },
-		{ 120, 0, 1, "doorbell absorbed" }, { 121, 0, 1, "doorbell absorbed" },
-		{ 95, 1, 0, "doorbell spawned" },   { 96, 1, 0, "doorbell absorbed" },
-		{ 120, 1, 0, "doorbell absorbed" },
-	};
-
-	(void)state;
-	BOTH(q)
-	{
-		for (size_t i = 0; i < COUNT(cases); i++) {
-			for (int op = WEFT_DB_POST; op <= WEFT_DB_LOOK; op++) {
-				fx_reset(NULL);
-				fx_post(q, 0, 0, LEN);
-				fx_fill_n(q, cases[i].mine);
-				fx.run->dom[0].inflight = cases[i].used;
-				assert_int_equal(ring(q, op), strstr(cases[i].counters, "spawned")
-								      ? XDP_REDIRECT
-								      : XDP_DROP);
-				expect_counters(cases[i].counters);
-				expect_run(cases[i].used, cases[i].mine, cases[i].starved);
-			}
-		}
-		/* who has nothing to send wants none */
-		fx_reset(NULL);
-		fx.run->dom[0].inflight = 120;
-		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 60);
-		expect_inert(FX_DB, &f, XDP_DROP, "doorbell absorbed");
-	}
-}
-
-/* Somebody starves: in a full domain one token is given up although there is work, and only one. */
-static void share__gives_way_once(void **state)
-{
-	(void)state;
-	BOTH(q)
-	{
-		uint32_t ts;
-
-		fx_reset(NULL);
-		ts = hold(q, 4, LEN);
-		fx.run->dom[0].starved = 1;
-		/* not while there is room */
-		fx.run->dom[0].inflight = 95;
-		assert_int_equal(ack(q, 0, ts), XDP_TX);
-		expect_counters("rx_ack tx_data");
-		expect_run(95, 1, 1);
-		fx.run->dom[0].inflight = 96;
-		assert_int_equal(ack(q, 1, ts), XDP_DROP);
-		expect_counters("rx_ack absorbed");
-		expect_frame(&f);
-		expect_run(95, 1, 0);
-		assert_int_equal(TX_AFTER(q)->inflight, 3);
-		assert_int_equal(TX_AFTER(q)->nxt, TX_BEFORE(q)->nxt);
-		/* the others carry on, posting need not ring */
-		assert_int_equal(q->ring->hint, 1);
-		fx.run->dom[0].inflight = 96;
-		assert_int_equal(ack(q, 2, ts), XDP_TX);
-		expect_counters("rx_ack tx_data");
-		expect_run(96, 1, 0);
-	}
-}
-
-/* The last one is given up as well: whoever gave it asks again by its timer, and so on in turn. */
-static void share__gives_its_last(void **state)
-{
-	(void)state;
-	BOTH(q)
-	{
-		uint32_t ts;
-
-		fx_reset(NULL);
-		ts = hold(q, 1, LEN);
-		fx.run->dom[0].starved = 1;
-		fx.run->dom[0].inflight = 121;
-		fx.run->active = 121;
-		assert_int_equal(ack(q, 0, ts), XDP_DROP);
-		expect_counters("rx_ack absorbed");
-		expect_run(120, 120, 0);
-		assert_int_equal(TX_AFTER(q)->inflight, 0);
-		assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_DROP);
-		expect_counters("doorbell absorbed");
-		expect_run(120, 120, 1);
-		fx.run->dom[0].inflight = 119;
-		assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
-		expect_counters("doorbell spawned");
-	}
-}
-
-/* Nothing left to send: the token is given up as ever, and the next post rings. */
-static void share__nothing_to_give(void **state)
-{
-	(void)state;
-	BOTH(q)
-	{
-		struct pkt p;
-		uint32_t ts;
-
-		fx_reset(NULL);
-		fx_post(q, 0, 0, 10);
-		ts = fx_fill(q);
-		assert_int_equal(q->ring->hint, 1);
-		fx.run->dom[0].starved = 1;
-		fx.run->dom[0].inflight = 96;
-		pkt_ack(&p, q->peer, FX_PSN, FX_PSN + 1, 1);
-		p.h.ts = htonl(ts);
-		pkt_frame(&p, &f);
-		assert_int_equal(fx_run(FX_NIC, &f), XDP_DROP);
-		expect_counters("rx_ack absorbed");
-		expect_run(95, 0, 0);
-		assert_int_equal(q->ring->sq_done, 1);
-		assert_int_equal(q->ring->hint, 0);
-	}
 }
 
 /* More than its share of a full domain, counted with the token back: it is not sent again. */
@@ -211,13 +49,13 @@ static void share__crowds(void **state)
 			fx.cfg->budget = 8;
 			fx.cfg->hard = 10;
 			fx.cfg->domains = 2;
-			ts = hold(q, cases[i].out + 1, LEN);
+			ts = fx_hold(q, cases[i].out + 1, LEN);
 			hold_elsewhere(q, cases[i].elsewhere, ts);
 			fx.run->dom[0].inflight = cases[i].used;
 			fx.run->active = cases[i].active;
-			assert_int_equal(ack(q, 0, ts), cases[i].yields ? XDP_DROP : XDP_TX);
+			assert_int_equal(fx_ack(q, 0, ts), cases[i].yields ? XDP_DROP : XDP_TX);
 			expect_counters(cases[i].yields ? "rx_ack absorbed" : "rx_ack tx_data");
-			expect_run(cases[i].used - cases[i].yields, cases[i].active, 0);
+			fx_books(cases[i].used - cases[i].yields, cases[i].active, -1);
 			assert_int_equal(TX_AFTER(q)->dom[0].out, cases[i].out + !cases[i].yields);
 		}
 	}
@@ -244,7 +82,7 @@ static void grow_once(struct fx_qp *q, const struct growth *g)
 		q->ctl->doms = g->doms;
 		q->ctl->cpu_of[1] = 0; /* the only one in the map here */
 		q->ctl->cwnd = g->cwnd;
-		ts = hold(q, g->out + 1, g->left ? (g->out + 1 + g->left) * FX_FULL : LEN);
+		ts = fx_hold(q, g->out + 1, g->left ? (g->out + 1 + g->left) * FX_FULL : LEN);
 		fx.run->dom[0].inflight = (int)fx.cfg->budget - g->room;
 		fx_tx_get(q, &tx);
 		then = NOW();
@@ -252,7 +90,7 @@ static void grow_once(struct fx_qp *q, const struct growth *g)
 		if (g->soon)
 			weft_tx_grow(&tx, 0, g->soon, then);
 		fx_tx_set(q, &tx);
-		ack(q, 0, ts);
+		fx_ack(q, 0, ts);
 	} while (fx.t1 - then > US(500));
 }
 
@@ -274,7 +112,7 @@ static void expect_growth(const struct fx_qp *q, const struct growth *g)
 	assert_int_equal(a->dom[0].out, g->out + sent);
 	assert_int_equal(a->dom[0].growing, g->soon + 2 * twin);
 	assert_int_equal(a->last_move != TX_BEFORE(q)->last_move, moves);
-	expect_run((int)fx.cfg->budget - g->room - !sent, g->out + sent > 0, 0);
+	fx_books((int)fx.cfg->budget - g->room - !sent, g->out + sent > 0, -1);
 }
 
 static void share__growth(void **state)
@@ -351,7 +189,7 @@ static void share__leaves_the_application(void **state)
 				tx.post_dom = cases[i].post_dom;
 				tx.last_move = cases[i].moved ? then : then - US(2000);
 				fx_tx_set(q, &tx);
-				ack(q, 0, ts);
+				fx_ack(q, 0, ts);
 			} while (fx.t1 - then > US(500));
 			expect_counters(cases[i].then);
 		}
@@ -372,50 +210,26 @@ static void share__look_leaves_the_application(void **state)
 			q->ctl->doms = 3;
 			q->ctl->cpu_of[1] = 0;
 			if (i < 2)
-				hold(q, 1, 10);
+				fx_hold(q, 1, 10);
 			for (int k = 0; k < 3; k++)
 				fx_post(q, 0, 0, 10);
 			fx_tx_get(q, &tx);
 			tx.post_dom = post_dom;
 			fx_tx_set(q, &tx);
-			assert_int_equal(ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
+			assert_int_equal(fx_ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
 			expect_counters(i ? "doorbell spawned=2" : "doorbell moved");
 			assert_int_equal(TX_AFTER(q)->post_dom, post_dom);
-			assert_int_equal(ring(q, WEFT_DB_POST), XDP_REDIRECT);
+			assert_int_equal(fx_ring(q, WEFT_DB_POST), XDP_REDIRECT);
 			expect_counters("doorbell moved");
 			assert_int_equal(TX_AFTER(q)->post_dom, 0);
 		}
 	}
 }
 
-/* Giving way comes before growth: what is given up does not start another CPU either. */
-static void share__gives_way_before_it_grows(void **state)
-{
-	(void)state;
-	BOTH(q)
-	{
-		uint32_t ts;
-
-		fx_reset(NULL);
-		q->ctl->doms = 3;
-		ts = hold(q, 4, LEN);
-		fx.run->dom[0].inflight = 96;
-		fx.run->dom[0].starved = 1;
-		assert_int_equal(ack(q, 0, ts), XDP_DROP);
-		expect_counters("rx_ack absorbed");
-		expect_run(95, 1, 0);
-	}
-}
-
 const struct CMUnitTest fx_tests_share[] = {
-	FX_TEST(share__first_token),
-	FX_TEST(share__gives_way_once),
-	FX_TEST(share__gives_its_last),
-	FX_TEST(share__nothing_to_give),
 	FX_TEST(share__crowds),
 	FX_TEST(share__growth),
 	FX_TEST(share__leaves_the_application),
 	FX_TEST(share__look_leaves_the_application),
-	FX_TEST(share__gives_way_before_it_grows),
 	FX_END,
 };

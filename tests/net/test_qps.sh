@@ -66,6 +66,60 @@ packets_of() {	# QPN:packets of each QP, in the order of QPNs
 		's/.*"qpn":"\{0,1\}\([^",]*\).*"packets":\([0-9]*\).*/\1:\2/p' | sort
 }
 
+queues() {	# of both ends; a queue is a CPU that may hold tokens
+	lab_in "$LAB_A" ethtool -L "$LAB_IF_A" rx "$1" tx "$1" &&
+		lab_in "$LAB_B" ethtool -L "$LAB_IF_B" rx "$1" tx "$1"
+}
+
+# More QPs send than there are tokens, and some of their processes are stopped: nobody rings for them.
+waiting() {
+	local i servers=() busy=() stopped=() ok=0 handed
+	both down
+	t -- queues 1 ++ "one queue at each end"
+	both up
+	serve s "$LAB_B" --qps 4 --region 16m --conns 4 "$LAB_IF_B=:7000"
+	for i in 0 1 2; do
+		: >"$LAB_TMP/s$i"
+		lab_spawn "$WEFT" -n "$LAB_B" perf server -p "747$i" "$LAB_IF_B" >"$LAB_TMP/s$i" 2>&1
+		servers+=("$LAB_SPAWNED")
+		lab_wait_line "$LAB_TMP/s$i" '^ready' "$LAB_SPAWNED"
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 12 \
+			--qps 60 --size 256k -j >"$LAB_TMP/perf$i" 2>&1
+		busy+=("$LAB_SPAWNED")
+	done
+	sleep 3
+	for i in 0 1 2 3; do
+		writer "c$i" "$LAB_A" --rounds 1 --fixed 256k --stop-posted "$LAB_IF_A=10.9.0.2:7000"
+		stopped+=("$CLIENT")
+	done
+	for i in 0 1 2 3; do
+		lab_wait_line "$LAB_TMP/c$i" '^posted' "${stopped[i]}" 20 || ok=1
+	done
+	t "ok == 0" "four writers have posted beside 180 busy QPs, and stop"
+	note "$(cat "$LAB_TMP"/c[0-3])"
+	until_true 20 eval '[ "$(grep -c "round 0.*right" "$LAB_TMP/s")" = 4 ]' || ok=1
+	t "ok == 0" "what they had posted arrives all the same, every byte right"
+	handed=$(counter "$LAB_A" "$LAB_IF_A" handed)
+	t "handed > 0" "by tokens of the others ($handed)"
+	kill -CONT "${stopped[@]}"
+	for i in 0 1 2 3; do
+		finish "${stopped[i]}" "c$i" || ok=1
+	done
+	finish "$SERVER" s || ok=1
+	t "ok == 0" "and they find all of it completed"
+	for i in "${busy[@]}"; do
+		lab_wait "$i" || ok=1
+	done
+	note "$(cat "$LAB_TMP"/perf[0-2])"
+	t "ok == 0" "the busy ones end well"
+	for i in "${servers[@]}"; do
+		lab_stop "$i"
+	done
+	both down
+	t -- queues "$(nproc --all)" ++ "as many queues as before"
+	both up
+}
+
 two_processes() {
 	serve s1 "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=:7001"
 	local s1=$SERVER c1
@@ -196,6 +250,7 @@ both up
 tap_part sixteen && sixteen
 tap_part processes && two_processes
 tap_part shares && { shares 1 8; shares 2 2; }
+tap_part waiting && waiting
 tap_part devices && two_devices
 tap_part cwnd && cwnd
 tap_part others && others

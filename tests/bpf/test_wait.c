@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* More QPs than tokens: who waits for a first one, whose turn it is, and who gives one up. */
+#include "fixture.h"
+#include "internal.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define LEN      (1 << 20) /* of the message: more packets than any window here */
+
+static struct frame f;
+
+/* The QP of this slot waits. */
+static void waits(uint32_t slot)
+{
+	fx.run->dom[0].wait[slot / 32] |= 1u << (slot % 32);
+}
+
+/* A QP without a token takes its first one from the reserve; refused, it says so. No other does. */
+static void wait__first_token(void **state)
+{
+	static const struct {
+		int used;
+		uint32_t mine;
+		bool waits;
+		const char *counters;
+	} cases[] = {
+		{ 96, 0, false, "doorbell spawned" },   { 119, 0, false, "doorbell spawned" },
+		{ 120, 0, true, "doorbell absorbed" },  { 121, 0, true, "doorbell absorbed" },
+		{ 95, 1, false, "doorbell spawned" },   { 96, 1, false, "doorbell absorbed" },
+		{ 120, 1, false, "doorbell absorbed" },
+	};
+
+	(void)state;
+	BOTH(q)
+	{
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			for (int op = WEFT_DB_POST; op <= WEFT_DB_LOOK; op++) {
+				fx_reset(NULL);
+				fx_post(q, 0, 0, LEN);
+				fx_fill_n(q, cases[i].mine);
+				fx.run->dom[0].inflight = cases[i].used;
+				assert_int_equal(fx_ring(q, op),
+						 strstr(cases[i].counters, "spawned") ? XDP_REDIRECT
+										      : XDP_DROP);
+				expect_counters(cases[i].counters);
+				fx_books(cases[i].used, cases[i].mine,
+					 cases[i].waits ? (int)q->slot : -1);
+			}
+		}
+		/* who has nothing to send wants none */
+		fx_reset(NULL);
+		fx.run->dom[0].inflight = 120;
+		doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, 60);
+		expect_inert(FX_DB, &f, XDP_DROP, "doorbell absorbed");
+	}
+}
+
+static struct fx_qp *other(const struct fx_qp *q)
+{
+	return &fx.qp[q == &fx.qp[A4] ? A6 : A4];
+}
+
+/* What left is the first packet of its message. */
+static void expect_first_of(const struct fx_qp *q)
+{
+	expect_sent(q, .psn = FX_PSN, .len = FX_FULL, .mlen = LEN,
+		    .ev = TX_AFTER(q)->slot[weft_tx_at(FX_PSN)].ev);
+	assert_int_equal(TX_AFTER(q)->inflight, 1);
+}
+
+/* Another waits: in a full domain it gets the token, although this one has work, and only this once. */
+static void wait__gives_way_once(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct fx_qp *o = other(q);
+		uint32_t ts;
+
+		fx_reset(NULL);
+		fx_post(o, 0, 0, LEN);
+		ts = fx_hold(q, 4, LEN);
+		waits(o->slot);
+		/* not while there is room */
+		fx.run->dom[0].inflight = 95;
+		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
+		expect_counters("rx_ack tx_data");
+		fx_books(95, 1, o->slot);
+		fx.run->dom[0].inflight = 96;
+		assert_int_equal(fx_ack(q, 1, ts), XDP_TX);
+		expect_counters("rx_ack tx_data handed");
+		fx_books(96, 2, -1);
+		assert_int_equal(fx.after.run.dom[0].turn, o->slot + 1);
+		expect_first_of(o);
+		assert_int_equal(TX_AFTER(q)->inflight, 3);
+		assert_int_equal(TX_AFTER(q)->nxt, TX_BEFORE(q)->nxt);
+		/* the others carry on, posting need not ring */
+		assert_int_equal(q->ring->hint, 1);
+		fx.run->dom[0].inflight = 96;
+		assert_int_equal(fx_ack(q, 2, ts), XDP_TX);
+		expect_counters("rx_ack tx_data");
+		fx_books(96, 2, -1);
+	}
+}
+/* Its last one too; it waits itself then, and its turn comes after the other's. */
+static void wait__gives_its_last(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct fx_qp *o = other(q);
+		uint32_t ts;
+
+		fx_reset(NULL);
+		fx_post(o, 0, 0, LEN);
+		ts = fx_hold(q, 1, LEN);
+		waits(o->slot);
+		fx.run->dom[0].inflight = 121;
+		fx.run->active = 121;
+		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
+		expect_counters("rx_ack tx_data handed");
+		fx_books(121, 121, q->slot);
+		expect_first_of(o);
+		assert_int_equal(TX_AFTER(q)->inflight, 0);
+		assert_int_equal(fx_ring(q, WEFT_DB_LOOK), XDP_DROP);
+		expect_counters("doorbell absorbed");
+		fx_books(121, 121, q->slot);
+		/* with room it gets one by itself, and waits no more */
+		fx.run->dom[0].inflight = 95;
+		assert_int_equal(fx_ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
+		expect_counters("doorbell spawned");
+		fx_books(95, 121, -1);
+	}
+}
+
+/* Nothing left to send: the next post rings. Whoever waits gets the token, full or not. */
+static void wait__nothing_to_give(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct fx_qp *o = other(q);
+		struct pkt p;
+		uint32_t ts;
+
+		for (int i = 0; i < 4; i++) {
+			int used = i & 1 ? 96 : 5;
+
+			fx_reset(NULL);
+			fx_post(q, 0, 0, 10);
+			ts = fx_fill(q);
+			assert_int_equal(q->ring->hint, 1);
+			fx_post(o, 0, 0, LEN);
+			if (i & 2)
+				waits(o->slot);
+			fx.run->dom[0].inflight = used;
+			pkt_ack(&p, q->peer, FX_PSN, FX_PSN + 1, 1);
+			p.h.ts = htonl(ts);
+			pkt_frame(&p, &f);
+			assert_int_equal(fx_run(FX_NIC, &f), i & 2 ? XDP_TX : XDP_DROP);
+			expect_counters(i & 2 ? "rx_ack tx_data handed" : "rx_ack absorbed");
+			fx_books(i & 2 ? used : used - 1, i >> 1, -1);
+			assert_int_equal(q->ring->sq_done, 1);
+			assert_int_equal(q->ring->hint, 0);
+			if (i & 2)
+				expect_first_of(o);
+		}
+	}
+}
+
+/* Those that wait are served in turn, each word and each bit of the list, and once around. */
+static void wait__in_turn(void **state)
+{
+	static const uint32_t turns[] = { 0, 1, 31, 32, 37, 64, 111, 255, 256 };
+	struct fx_qp *q = &fx.qp[A4];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(turns); i++) {
+		uint32_t turn = turns[i];
+
+		for (uint32_t a = 0; a < 2 * WEFT_QPS; a += 37) {
+			/* two of them, or only one */
+			uint32_t b = a < WEFT_QPS ? (a + 101) % WEFT_QPS : a % WEFT_QPS;
+			uint32_t at = turn % WEFT_QPS;
+			bool a_first = (a - at) % WEFT_QPS < (b - at) % WEFT_QPS;
+			struct weft_devrun want;
+			uint32_t ts;
+
+			/* nobody lives there: the token dies after both have been asked */
+			if (a % WEFT_QPS == q->slot || b == q->slot)
+				continue;
+			fx_reset(NULL);
+			ts = fx_hold(q, 2, LEN);
+			waits(a % WEFT_QPS);
+			waits(b);
+			fx.run->dom[0].inflight = 96;
+			fx.run->dom[0].turn = turn;
+			assert_int_equal(fx_ack(q, 0, ts), XDP_DROP);
+			expect_counters("rx_ack absorbed");
+			want = fx.before.run;
+			memset(want.dom[0].wait, 0, sizeof(want.dom[0].wait));
+			want.dom[0].inflight = 95;
+			want.dom[0].turn = (a_first ? b : a % WEFT_QPS) + 1;
+			expect_bytes(&fx.after.run, &want, sizeof(want));
+		}
+	}
+}
+
+/* The dead and the idle among those that wait are passed over, a few of them for a token. */
+static void wait__passes_over(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct fx_qp *o = other(q), *idle = o->peer;
+
+		for (uint32_t before = 0; before <= 4; before++) {
+			uint32_t ts, slot = o->slot, n = before;
+
+			fx_reset(NULL);
+			fx_post(o, 0, 0, LEN);
+			ts = fx_hold(q, 2, LEN);
+			waits(slot);
+			if (n) {
+				waits(idle->slot);
+				n--;
+			}
+			while (n) {
+				slot = (slot - 1) % WEFT_QPS;
+				if (fx.ctl[slot].state)
+					continue;
+				waits(slot);
+				n--;
+			}
+			/* the idle one may stand behind: then its turn comes first all the same */
+			fx.run->dom[0].turn = before ? idle->slot : 0;
+			fx.run->dom[0].inflight = 96;
+			assert_int_equal(fx_ack(q, 0, ts), before < 4 ? XDP_TX : XDP_DROP);
+			if (before < 4) {
+				expect_counters("rx_ack tx_data handed");
+				fx_books(96, 2, -1);
+				expect_first_of(o);
+			} else {
+				expect_counters("rx_ack absorbed");
+				fx_books(95, 1, o->slot);
+			}
+		}
+	}
+}
+
+/* An ACK of what was never sent hands nothing over, and whoever waits goes on waiting. */
+static void wait__unsent(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts;
+
+		fx_reset(NULL);
+		ts = fx_hold(q, 2, LEN);
+		waits(other(q)->slot);
+		fx.run->dom[0].inflight = 96;
+		assert_int_equal(fx_ack(q, 7, ts), XDP_DROP);
+		expect_counters("drop.unsent");
+		fx_books(96, 1, other(q)->slot);
+	}
+}
+
+/* Giving way comes before growth: what is given up does not start another CPU either. */
+static void wait__gives_way_before_it_grows(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts;
+
+		fx_reset(NULL);
+		q->ctl->doms = 3;
+		ts = fx_hold(q, 4, LEN);
+		fx_post(other(q), 0, 0, LEN);
+		waits(other(q)->slot);
+		fx.run->dom[0].inflight = 96;
+		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
+		expect_counters("rx_ack tx_data handed");
+		fx_books(96, 2, -1);
+	}
+}
+
+const struct CMUnitTest fx_tests_wait[] = {
+	FX_TEST(wait__first_token),
+	FX_TEST(wait__gives_way_once),
+	FX_TEST(wait__gives_its_last),
+	FX_TEST(wait__nothing_to_give),
+	FX_TEST(wait__in_turn),
+	FX_TEST(wait__passes_over),
+	FX_TEST(wait__unsent),
+	FX_TEST(wait__gives_way_before_it_grows),
+	FX_END,
+};

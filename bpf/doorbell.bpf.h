@@ -24,10 +24,13 @@ static __always_inline struct weft_qpctl *sender(__u32 qpn)
 {
 	__u32 slot = WEFT_QPN_SLOT(qpn);
 	struct weft_qpctl *ctl = bpf_map_lookup_elem(&qpctl, &slot);
+	__u32 state;
 
-	if (!ctl || ctl->qpn != qpn || READ_ONCE(ctl->state) != WEFT_QP_RTS || !owner_alive(ctl))
+	if (!ctl)
 		return NULL;
-	return ctl;
+	state = READ_ONCE(ctl->state);
+	ctl = weft_after(ctl, state);
+	return state != WEFT_QP_RTS || ctl->qpn != qpn || !owner_alive(ctl) ? NULL : ctl;
 }
 
 /* Would the next segment fit a frame of flen bytes? Locked. */

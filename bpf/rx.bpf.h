@@ -73,11 +73,13 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 	__u32 moff = bpf_ntohl(p->u.h.data.moff), mlen = bpf_ntohl(p->u.h.data.mlen);
 	__u64 roff = bpf_be64_to_cpu(p->u.h.data.roff), base = roff - moff;
 	const struct weft_mr_ent *mr = bpf_map_lookup_elem(&mrs, &idx);
+	__u32 has = mr ? READ_ONCE(mr->key) : 0;
 
-	if (!mr || !key || READ_ONCE(mr->key) != key) {
+	if (!mr || !key || has != key) {
 		st->drop.key++;
 		return WEFT_NAK_KEY;
 	}
+	mr = weft_after(mr, has);
 	if (mr->pd != ctl->pd) {
 		st->drop.pd++;
 		return WEFT_NAK_PD;

@@ -25,6 +25,8 @@ static __always_inline void publish_err(struct weft_tx *tx, struct weft_ring *ri
 {
 	WRITE_ONCE(ring->tx_err_info, tx->err_info);
 	WRITE_ONCE(ring->tx_err_ssn, tx->err_ssn);
+	/* who sees the error may read what it is about; and this is rare */
+	weft_fetched(__sync_fetch_and_add(&ring->tx_fence, 1));
 	WRITE_ONCE(ring->tx_err, tx->err);
 }
 
@@ -102,7 +104,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	const struct weft_mr_ent *mr;
 	const struct weft_seg *seg;
 	struct weft_hdr *h;
-	__u32 hl, idx, len;
+	__u32 hl, idx, len, key = 0;
 
 	if (!wk || !ctl || !st)
 		return FILL_BAD;
@@ -112,7 +114,11 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	idx = WEFT_KEY_IDX(seg->lkey);
 	len = seg->len;
 	mr = bpf_map_lookup_elem(&mrs, &idx);
-	if (!mr || !seg->lkey || READ_ONCE(mr->key) != seg->lkey || mr->pd != ctl->pd ||
+	if (mr) {
+		key = READ_ONCE(mr->key);
+		mr = weft_after(mr, key);
+	}
+	if (!mr || !seg->lkey || key != seg->lkey || mr->pd != ctl->pd ||
 	    !(mr->rights & WEFT_ACCESS_LOCAL) || seg->loff > mr->len || len > mr->len - seg->loff ||
 	    len > WEFT_PAYLOAD_MAX) {
 		fail_local(st, ctl, slot, seg->msn);

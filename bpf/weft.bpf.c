@@ -23,12 +23,17 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 					       const struct weft_qpctl *ctl)
 {
 	const struct weft_hdr *h = &p->u.h;
+	__u32 state;
 
 	if (h->ver != WEFT_WIRE_VER)
 		return drop(st, version);
-	/* before it is connected a QP has no peer and no keys: zeros would pass for genuine */
-	if (!ctl || READ_ONCE(ctl->state) < WEFT_QP_RTS)
+	if (!ctl)
 		return drop(st, qpn);
+	/* before it is connected a QP has no peer and no keys: zeros would pass for genuine */
+	state = READ_ONCE(ctl->state);
+	if (state < WEFT_QP_RTS)
+		return drop(st, qpn);
+	ctl = weft_after(ctl, state);
 	if (ctl->qpn != bpf_ntohl(h->dqpn))
 		return drop(st, generation);
 	if (!source_ok(ctx, p, ctl))
@@ -74,6 +79,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	if (v != V_TX || !ctl)
 		return v;
 	state = READ_ONCE(ctl->state);
+	ctl = weft_after(ctl, state);
 
 	if (p->check) {
 		__u32 ulen = 8 + WEFT_HDR_LEN + p->len;

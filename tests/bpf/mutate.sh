@@ -64,7 +64,7 @@ swap admit__forged_source $f 'ip->daddr == ctl->saddr[0]' 1
 swap admit__forged_source $f 'ip6->saddr.in6_u.u6_addr32[i] ^ ctl->daddr[i]' 0
 swap admit__forged_source $f 'ip6->daddr.in6_u.u6_addr32[i] ^ ctl->saddr[i]' 0
 gone admit__version $w 'h->ver != WEFT_WIRE_VER'
-gone admit__not_connected $w 'READ_ONCE(ctl->state) < WEFT_QP_RTS'
+gone admit__not_connected $w 'state < WEFT_QP_RTS'
 gone admit__stale_generation $w 'ctl->qpn != bpf_ntohl(h->dqpn)'
 gone admit__wrong_conn $w 'bpf_be64_to_cpu(h->conn) != ctl->conn'
 gone admit__flip_rest $w 'weft_check(p->u.w, ctl->hkey) != bpf_ntohl(h->check)'
@@ -87,7 +87,7 @@ gone target__message_shape $r 'moff > mlen'
 gone target__message_shape $r 'len > mlen - moff'
 gone target__message_shape $r '(!len && mlen)'
 gone target__message_shape $r '!last != (moff + len != mlen)'
-gone target__wrong_key $r 'READ_ONCE(mr->key) != key'
+gone target__wrong_key $r 'has != key'
 gone target__free_entry $r '!key'
 gone target__other_pd $r 'mr->pd != ctl->pd'
 gone target__no_right $r '!(mr->rights & WEFT_ACCESS_REMOTE_WRITE)'
@@ -139,7 +139,7 @@ cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
 # ---- what it sends ----
 gone fill__local_errors $t '!seg->lkey'
-gone fill__local_errors $t 'READ_ONCE(mr->key) != seg->lkey'
+gone fill__local_errors $t 'key != seg->lkey'
 gone fill__local_errors $t 'mr->pd != ctl->pd'
 gone fill__local_errors $t '!(mr->rights & WEFT_ACCESS_LOCAL)'
 gone fill__local_errors $t 'seg->loff > mr->len'
@@ -160,7 +160,7 @@ cut fill__last_goes_out $w 'wk->left = wk->held = 0'
 
 # ---- whom it listens to ----
 gone bell__no_qp $d 'ctl->qpn != qpn'
-gone bell__no_qp $d 'READ_ONCE(ctl->state) != WEFT_QP_RTS'
+gone bell__no_qp $d 'state != WEFT_QP_RTS'
 inv I14 gone fill__no_qp $d '!owner_alive(ctl)'
 inv I14 swap admit__dead_owner $u 'bpf_map_lookup_elem(&xsks, &slot) != NULL' 1
 gone fill__not_a_template $d 'eth->h_proto != bpf_htons(WEFT_DB_ETHERTYPE)'

@@ -22,6 +22,26 @@
 		__asm__ volatile("" : : "r"(fetched_)); \
 	} while (0)
 
+/*
+ * Pointer p, not to be followed before the value v was read. In BPF the address is made to depend
+ * on v: that order every CPU keeps, and costs nothing; loads with acquire came with Linux 6.15.
+ */
+#ifdef __bpf__
+#define weft_after(p, v)                                    \
+	({                                                  \
+		__u64 zero_ = (v);                          \
+		__asm__ volatile("%0 &= 0" : "+r"(zero_));  \
+		(__typeof__(p))((const char *)(p) + zero_); \
+	})
+#else
+#define weft_after(p, v)                                 \
+	({                                               \
+		(void)(v);                               \
+		__atomic_thread_fence(__ATOMIC_ACQUIRE); \
+		(p);                                     \
+	})
+#endif
+
 /* a - b in serial order: negative when a is older. */
 weft_inline __s32 weft_psn_diff(__u32 a, __u32 b)
 {

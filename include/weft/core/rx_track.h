@@ -173,14 +173,17 @@ weft_inline int weft_rx_commit(struct weft_rx *rx, __u32 psn)
  */
 weft_inline void weft_rx_sack(const struct weft_rx *rx, __u32 psn, struct weft_rx_sack *out)
 {
-	__s32 end = weft_psn_diff(*(const volatile __u32 *)&rx->next + WEFT_WIN, psn & ~63u);
+	__u32 next = *(const volatile __u32 *)&rx->next;
+	__s32 end = weft_psn_diff(next + WEFT_WIN, psn & ~63u);
+	__u64 bits;
 
-	__asm__ volatile("" ::: "memory");
-	out->base = psn & ~63u;
-	out->bits = *(const volatile __u64 *)&rx->word[weft_psn_word(psn)].placed;
+	rx = weft_after(rx, next);
+	bits = *(const volatile __u64 *)&rx->word[weft_psn_word(psn)].placed;
+	rx = weft_after(rx, bits);
 	if (end < 64)
-		out->bits &= weft_mask(0, end < 0 ? 0 : end);
-	__asm__ volatile("" ::: "memory");
+		bits &= weft_mask(0, end < 0 ? 0 : end);
+	out->base = psn & ~63u;
+	out->bits = bits;
 	out->cum = *(const volatile __u32 *)&rx->next;
 	out->msn = *(const volatile __u32 *)&rx->msn;
 }

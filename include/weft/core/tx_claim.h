@@ -173,8 +173,9 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	}
 	q = &tx->wqe[tx->cons & (WEFT_SQ_DEPTH - 1)];
 	if (!tx->seg) {
-		const volatile struct weft_wqe *src = &sq[tx->cons & (WEFT_SQ_DEPTH - 1)];
+		const volatile struct weft_wqe *src;
 
+		src = &weft_after(sq, prod)[tx->cons & (WEFT_SQ_DEPTH - 1)];
 		q->loff = src->loff;
 		q->roff = src->roff;
 		q->len = src->len;

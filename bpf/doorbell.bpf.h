@@ -165,8 +165,8 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	enum weft_claim c;
 	struct weft_ring *ring;
 	struct work *wk = work_get();
-	__u32 dom, now, prod;
-	__s32 delta = 0;
+	__u32 dom, now, prod, from = 0, freed = 0;
+	__s32 delta;
 
 	if (!st || !cfg)
 		return V_DROP;
@@ -180,28 +180,35 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	prod = READ_ONCE(ring->sq_prod);
 
 	bpf_spin_lock(&q->lock);
+	delta = -has_tokens(&q->tx);
 	if (claimed) {
-		const struct weft_tx_slot *s = &q->tx.slot[weft_tx_at(psn)];
+		struct weft_tx_slot *s = &q->tx.slot[weft_tx_at(psn)];
 
 		/* still out: not convicted while the clone was made */
 		c = WEFT_CLAIM_EMPTY;
 		if (q->tx.nxt - psn - 1 < WEFT_WIN && s->state == WEFT_SLOT_OUT) {
-			weft_tx_segment(&q->tx, psn, s->ssn, s->seg, &wk->seg);
-			wk->seg.ev = s->ev;
-			if (s->tries > 1)
-				wk->seg.flags |= WEFT_F_RETX;
-			/* the echoed time must be the logged one */
-			now = s->ts;
-			c = WEFT_CLAIM_OK;
+			if (weft_tx_delivered(&q->tx, psn)) {
+				/* another WRITE may have the place of its own by now */
+				from = s->dom;
+				freed = 1;
+				weft_tx_unlist(&q->tx, s, psn);
+			} else {
+				weft_tx_segment(&q->tx, psn, s->ssn, s->seg, &wk->seg);
+				wk->seg.ev = s->ev;
+				if (s->tries > 1)
+					wk->seg.flags |= WEFT_F_RETX;
+				/* the echoed time must be the logged one */
+				now = s->ts;
+				c = WEFT_CLAIM_OK;
+			}
 		}
 	} else {
-		delta = -has_tokens(&q->tx);
 		weft_tx_grown(&q->tx, dom);
 		c = claim(&q->tx, ring, prod, window(cfg, run, &q->tx), now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_CWND || c == WEFT_CLAIM_WINDOW)
 			weft_ring_absorb(&q->tx, ring);
-		delta += has_tokens(&q->tx);
 	}
+	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 
 	if (!claimed && c == WEFT_CLAIM_EMPTY)
@@ -209,8 +216,10 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	if (!claimed) {
 		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
 		account_rescue(run, &wk->seg, c);
-		account_delta(run, delta);
+	} else {
+		account(run, from, freed, from, 0);
 	}
+	account_delta(run, delta);
 	if (c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	if (c != WEFT_CLAIM_OK)

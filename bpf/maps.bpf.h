@@ -92,8 +92,7 @@ struct {
 		__type(value, struct bpf_devmap_val); \
 	} name SEC(".maps")
 
-DEVMAP(nic, 1);  /* the NIC, once */
-DEVMAP(twin, 2); /* the NIC twice: a token becomes two */
+DEVMAP(nic, 1); /* the NIC, once */
 /* N times the NIC, then the sink: the last entry gets the original, which cannot grow */
 DEVMAP(spawn1, 2);
 DEVMAP(spawn2, 3);

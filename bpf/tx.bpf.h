@@ -81,7 +81,8 @@ static __always_inline void fail_local(struct weft_stats *st, const struct weft_
 	if (!q || !ring)
 		return;
 	bpf_spin_lock(&q->lock);
-	if (!q->tx.err) {
+	/* of a WRITE that is complete the application may have taken the memory away */
+	if (!q->tx.err && weft_psn_diff(msn, q->tx.done) >= 0) {
 		q->tx.err = WEFT_TX_ERR_LOCAL;
 		q->tx.err_ssn = msn;
 		publish_err(&q->tx, ring);
@@ -264,7 +265,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (unlikely(grow == GROW_TWIN)) {
 		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
 			return drop(st, fill);
-		return spawned(st, wk, 2, bpf_redirect_map(&twin, 0, BPF_F_BROADCAST));
+		/* two clones: this frame may have been born small, and one more token would be lost */
+		return spawned(st, wk, 2, bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST));
 	}
 	if (c == WEFT_CLAIM_OK) {
 		wk->now = now;

@@ -153,6 +153,7 @@ gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\tif'
 swap fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
 swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
+gone fill__claimed $d 'weft_tx_delivered(&q->tx, psn)'
 gone fill__last_goes_out $w 'wk->left' 'if (wk->left || !wk->held'
 gone fill__last_goes_out $w '!wk->held'
 cut fill__last_goes_out $w 'wk->held = 0' $'\twk->held = 0;\n\treturn XDP_PASS;'
@@ -203,7 +204,7 @@ cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (other >= 0)\n\t\t
 gone grow__bell_keeps_to_the_share $d 'n > share'
 swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
 cut grow__rescue $t 'account_rescue(run, &wk->seg, c)'
-cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\t\taccount_delta'
+cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\t} else'
 swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) <= (__s32)limit' 0
 swap grow__rescue_nothing_else $c/tx_claim.h 'from == dom' 0 $'from == dom)\n\t\treturn r'
 cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_delta'

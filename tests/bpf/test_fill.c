@@ -417,7 +417,7 @@ static void fill__claimed(void **state)
 	BOTH(q)
 	{
 		struct weft_db db = { .magic = WEFT_DB_MAGIC, .op = WEFT_DB_FILL, .claimed = 1 };
-		static struct weft_tx tx;
+		static struct weft_tx tx, was;
 		struct frame first;
 
 		fx_post(q, 5, 6, 3000);
@@ -439,10 +439,23 @@ static void fill__claimed(void **state)
 		}
 		db.psn = FX_PSN;
 		memcpy(f.b + 14, &db, sizeof(db));
+		/* delivered meanwhile, by an earlier transmission: the token just leaves the books */
+		fx_tx_get(q, &tx);
+		was = tx;
+		weft_tx_mark(&tx, FX_PSN & ~63u, weft_psn_bit(FX_PSN));
+		weft_tx_slide(&tx);
+		fx_tx_set(q, &tx);
+		assert_int_equal(fx_run(FX_FILL, &f), XDP_DROP);
+		expect_counters("drop.template");
+		assert_int_equal(TX_AFTER(q)->inflight, 0);
+		assert_int_equal(fx.after.run.dom[0].inflight, 0);
+		assert_int_equal(fx.after.run.active, 0);
+		fx_tx_set(q, &was);
 		fx_tx_get(q, &tx);
 		weft_tx_convict(&tx, &tx.slot[weft_tx_at(FX_PSN)], FX_PSN);
 		fx_tx_set(q, &tx);
 		expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
+		memset(fx.run, 0, sizeof(*fx.run));
 	}
 }
 

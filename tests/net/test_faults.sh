@@ -345,7 +345,7 @@ adopters() {
 map_ids() {
 	local pin map
 	pin=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$1")-$2
-	for map in cpus nic twin spawn1 spawn64 qptx pools; do
+	for map in cpus nic spawn1 spawn2 spawn64 qptx pools; do
 		bpftool map show pinned "$pin/$map" | sed -n 's/^\([0-9]*\):.*/\1/p'
 	done
 }

@@ -355,8 +355,15 @@ void weft_ctl_unwatch_qp(struct weft_qp *qp)
 	pthread_mutex_unlock(&c->lock);
 }
 
+int weft_ctl_lost_fd(const struct weft_dev *dev)
+{
+	return dev->ctl->lost_fd;
+}
+
 static void release(struct weft_ctl *c)
 {
+	if (c->lost_fd >= 0)
+		close(c->lost_fd);
 	if (c->nl_fd >= 0)
 		close(c->nl_fd);
 	if (c->timer_fd >= 0)
@@ -382,8 +389,11 @@ int weft_ctl_start(struct weft_dev *dev)
 	pthread_mutex_init(&c->lock, NULL);
 	c->ep_fd = epoll_create1(EPOLL_CLOEXEC);
 	c->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	err = c->ep_fd < 0 || c->kick_fd < 0 || c->timer_fd < 0 ? -errno : weft_ctl_link_open(c);
+	err = c->ep_fd < 0 || c->kick_fd < 0 || c->lost_fd < 0 || c->timer_fd < 0
+		      ? -errno
+		      : weft_ctl_link_open(c);
 	if (!err)
 		err = watch(c, c->kick_fd, TAG_KICK, 0);
 	if (!err)

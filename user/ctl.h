@@ -11,6 +11,7 @@ struct weft_ctl {
 	pthread_mutex_t
 		lock; /* qp[]; held while the thread works on them; never inside dev->lock's */
 	int ep_fd, kick_fd, timer_fd;
+	int lost_fd;     /* readable from when the device is lost: listeners watch it */
 	int nl_fd;       /* ctl_link.c */
 	uint32_t active; /* the timer runs, or is about to (atomic) */
 	bool stop;

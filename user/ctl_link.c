@@ -17,11 +17,13 @@ const char *weft_dev_lost(const struct weft_dev *dev)
 static void device_dead(struct weft_ctl *c)
 {
 	struct weft_dev *dev = c->dev;
+	uint64_t one = 1;
 
 	if (dev->dead)
 		return;
 	__atomic_store_n(&dev->dead, true, __ATOMIC_RELEASE);
 	weft_logf(WEFT_LOG_WARN, "%s: %s; its connections fail", dev->ifname, weft_dev_lost(dev));
+	(void)!write(c->lost_fd, &one, sizeof(one));
 	for (unsigned i = 0; i < c->n; i++) {
 		c->qp[i]->doom_ns = 0;
 		weft_ctl_doom(c, c->qp[i], WEFT_WC_DEV_ERR, 0);

@@ -275,6 +275,7 @@ void weft_ctl_kick(
 	struct weft_dev *dev); /* something was posted on a quiet device: run the timer */
 void weft_ctl_poke(struct weft_dev *dev);              /* look at all QPs now */
 const char *weft_dev_lost(const struct weft_dev *dev); /* how, with dev->dead */
+int weft_ctl_lost_fd(const struct weft_dev *dev);      /* readable from then on */
 
 uint64_t weft_now_ns(void); /* CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns */
 

@@ -39,7 +39,7 @@ struct pending {
 };
 
 /* What epoll says of the others; below are the pending ones. */
-enum { TAG_LISTEN = PENDING, TAG_MORE };
+enum { TAG_LISTEN = PENDING, TAG_MORE, TAG_LOST };
 
 struct weft_listener {
 	struct weft_dev *dev;
@@ -52,6 +52,7 @@ struct weft_listener {
 
 static int listen_on(struct weft_dev *dev, const struct addrinfo *a, bool any)
 {
+	char name[IF_NAMESIZE]; /* by now: it may have been renamed */
 	int fd, saved, err, one = 1, zero = 0;
 
 	err = weft_ns_enter(dev, &saved);
@@ -59,6 +60,8 @@ static int listen_on(struct weft_dev *dev, const struct addrinfo *a, bool any)
 		return err;
 	fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	err = fd < 0 ? -errno : 0;
+	if (!if_indextoname(dev->ifindex, name))
+		strcpy(name, dev->ifname);
 	weft_ns_leave(saved);
 	if (err)
 		return err;
@@ -66,8 +69,7 @@ static int listen_on(struct weft_dev *dev, const struct addrinfo *a, bool any)
 	if (a->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &zero : &one, sizeof(one));
 	/* "all addresses" means those that are reached through the interface */
-	if ((any &&
-	     setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, dev->ifname, strlen(dev->ifname) + 1)) ||
+	if ((any && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name) + 1)) ||
 	    bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, BACKLOG)) {
 		err = -errno;
 		close(fd);
@@ -120,6 +122,8 @@ int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **o
 		err = watch(l, l->fd, TAG_LISTEN);
 	if (!err)
 		err = watch(l, l->more_fd, TAG_MORE);
+	if (!err)
+		err = watch(l, weft_ctl_lost_fd(dev), TAG_LOST);
 	if (err) {
 		weft_listener_close(l);
 		return weft_err(-err, addr,
@@ -141,6 +145,9 @@ void weft_listener_close(struct weft_listener *l)
 		close(l->fd);
 	if (l->more_fd >= 0)
 		close(l->more_fd);
+	/* a forked child may still hold the rest of the set */
+	if (l->ep_fd >= 0)
+		epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, weft_ctl_lost_fd(l->dev), NULL);
 	if (l->ep_fd >= 0)
 		close(l->ep_fd);
 	pthread_mutex_destroy(&l->lock);
@@ -430,6 +437,9 @@ static int step(struct weft_listener *l, uint64_t until)
 		return n < 0 ? -errno : 0;
 	if (ev.data.u64 == TAG_LISTEN)
 		return admit(l);
+	if (ev.data.u64 == TAG_LOST)
+		return weft_err(ENODEV, l->dev->ifname, "%s; close and open it again",
+				weft_dev_lost(l->dev));
 	/* TAG_MORE is for those who poll l between calls */
 	if (ev.data.u64 >= PENDING)
 		return 0;

@@ -193,13 +193,15 @@ struct weft_qp_opts {
  */
 int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **l);
 void weft_listener_close(struct weft_listener *l);
-int weft_listener_fd(struct weft_listener *l); /* readable: weft_accept() has work */
+/* Readable: weft_accept() has work, or the device is lost and it says so. */
+int weft_listener_fd(struct weft_listener *l);
 
 /*
  * Accept one connection; blocks up to connect_ms, and 0.4 s longer for a peer who
  * has come by then. The peer's private data is in weft_qp_private(). Who is no weft
  * peer, or does not finish connecting, is refused and logged (WEFT_LOG_WARN), and
- * does not end the call. -ETIMEDOUT nobody came; -ENOSPC, -EMFILE and others.
+ * does not end the call. -ETIMEDOUT nobody came; -ENODEV the device is lost, at
+ * once and also when nobody comes; -ENOSPC, -EMFILE and others.
  */
 int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct weft_qp **qp);
 

@@ -255,6 +255,8 @@ static void *accept_all(void *arg)
 			start(s);
 		else if (err != -ETIMEDOUT)
 			say("refused: %s", weft_strerror_last());
+		if (err == -ENODEV) /* the device is lost: nobody can come any more */
+			break;
 	}
 	return NULL;
 }

@@ -100,7 +100,7 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 		return;
 	if (rc) {
 		cli_lib_fail(srv->dev, rc);
-		if (rc == -ENODEV) { /* gone or taken down: no client can be served any more */
+		if (rc == -ENODEV) { /* gone or taken down: the listener was readable for that */
 			srv->gone = true;
 			perf_stop = 1;
 			return;
@@ -143,7 +143,6 @@ static int loop(struct server *srv, const sigset_t *before)
 {
 	struct session *all[WEFT_PROC_QPS];
 	unsigned n = 0;
-	int rc = CLI_OK;
 
 	while (!perf_stop) {
 		struct pollfd pfd = { .fd = weft_listener_fd(srv->l), .events = POLLIN };
@@ -152,13 +151,9 @@ static int loop(struct server *srv, const sigset_t *before)
 		if (ppoll(&pfd, 1, &ts, before) > 0)
 			accept_one(srv, all, &n);
 		join_threads(all, &n, srv, false);
-		if (!if_nametoindex(srv->dev)) {
-			rc = cli_fail(srv->dev, "the interface is gone; see 'ip link'");
-			perf_stop = 1;
-		}
 	}
 	join_threads(all, &n, srv, true);
-	return rc;
+	return srv->gone ? CLI_FAIL : CLI_OK;
 }
 
 static int run(struct server *srv, unsigned port)
@@ -195,8 +190,6 @@ static int run(struct server *srv, unsigned port)
 			printf("ready: %s port %u\n", srv->dev, port);
 		fflush(stdout);
 		rc = loop(srv, &before);
-		if (srv->gone)
-			rc = CLI_FAIL;
 		weft_listener_close(srv->l);
 	}
 	weft_close(srv->wd);

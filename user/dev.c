@@ -218,9 +218,7 @@ static int settle_in(struct weft_dev *dev, const struct weft_open_opts *opts)
 {
 	int err;
 
-	err = weft_pins_open_maps(dev);
-	if (!err)
-		err = weft_pins_take_slot(dev);
+	err = weft_pins_open_maps(dev) ?: weft_pins_check_opts(dev, opts) ?: weft_pins_take_slot(dev);
 	if (err)
 		return err;
 	if (opts->persist)

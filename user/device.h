@@ -24,6 +24,8 @@ int weft_pins_open_maps(struct weft_dev *dev);
 void weft_pins_no_maps(struct weft_dev *dev); /* a handle without maps: before anything else */
 void weft_pins_close_maps(struct weft_dev *dev);
 int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
+/* Can what is asked for be had? Who came first has decided. */
+int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts);
 void weft_pins_drop_slot(struct weft_dev *dev);
 
 /* attach.c: in the namespace, behind the door, pin_dir made and locked. */

@@ -423,6 +423,21 @@ int weft_pins_purge_dead(struct weft_dev *dev)
 	return n;
 }
 
+int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts)
+{
+	const struct weft_devcfg *cfg = dev->maps.cfg;
+
+	if (opts->port && opts->port != cfg->port)
+		return weft_err(EBUSY, dev->ifname,
+				"is up with UDP port %u; to change it run 'weft down %s' first",
+				cfg->port, dev->ifname);
+	if (opts->csum && !(cfg->flags & WEFT_DEV_CSUM4))
+		return weft_err(EBUSY, dev->ifname,
+				"is up with csum off; to change it run 'weft down %s' first",
+				dev->ifname);
+	return 0;
+}
+
 int weft_pins_take_slot(struct weft_dev *dev)
 {
 	int token = weft_pins_lock(dev);

@@ -67,15 +67,17 @@ const char *weft_strerror_last(void);
 struct weft_open_opts {
 	size_t size;
 	const char *netns; /* name under /run/netns, or a path; NULL: the caller's */
-	uint16_t port;     /* UDP port, 1 to 65535 but not 4791; 0: 4793. First opener decides */
-	uint8_t csum;      /* 1: UDP checksum on IPv4 as well (IPv6 always). First opener decides */
-	uint8_t persist;   /* 1: stays attached without users, until weft_down() */
+	/* Who attaches decides on these two; to join who has decided otherwise is -EBUSY. */
+	uint16_t port;   /* UDP port, 1 to 65535 but not 4791; 0: 4793, or what it is already */
+	uint8_t csum;    /* 1: UDP checksum on IPv4 as well (IPv6 always); 0: off, or what it is */
+	uint8_t persist; /* 1: stays attached without users, until weft_down() */
 };
 
 /*
  * Open interface `ifname`: attach the XDP programs if nobody has, else join
  * those who have. Needs root. Errors: -ENODEV no such interface, -EOPNOTSUPP no
- * native XDP, -EBUSY another XDP program is attached (it is left alone),
+ * native XDP, -EBUSY another XDP program is attached (it is left alone), or weft
+ * with other options, or somebody else's interface has the doorbell's name,
  * -EPERM not root, -ESTALE pins of another ABI, -ENOSPC WEFT_PROCS processes
  * use it, -ENOMEM.
  */

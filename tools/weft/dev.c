@@ -37,16 +37,12 @@ static const char dev_help[] =
 	"Interfaces that weft is on: mode, programs, queues, MTU, payload and why, frame growth,\n"
 	"checksum mode, UDP port, budget, users, doorbell, pin directory.\n";
 
-/* Who comes first decides on port and checksum: do not silently ignore what is asked now. */
-static int check_options(const char *dev, const struct weft_devcfg *cfg, unsigned port, int csum)
+/* Who comes first decides; what can be asked of the library it has refused itself. */
+static int check_csum_off(const char *dev, const struct weft_devcfg *cfg, int csum)
 {
-	if (port && port != cfg->port)
-		return cli_fail(dev,
-				"is up with UDP port %u; to change it run 'weft down %s' first",
-				cfg->port, dev);
-	if (csum >= 0 && csum != !!(cfg->flags & WEFT_DEV_CSUM4))
-		return cli_fail(dev, "is up with csum %s; to change it run 'weft down %s' first",
-				csum ? "off" : "on", dev);
+	if (!csum && cfg->flags & WEFT_DEV_CSUM4)
+		return cli_fail(dev, "is up with csum on; to change it run 'weft down %s' first",
+				dev);
 	return CLI_OK;
 }
 
@@ -88,7 +84,7 @@ int cmd_up(int argc, char **argv)
 	 * interface of that name that is gone, or may be gone the next moment. And
 	 * only what is as asked for is made to stay.
 	 */
-	rc = check_options(name, dev->maps.cfg, o.port, csum);
+	rc = check_csum_off(name, dev->maps.cfg, csum);
 	if (!rc)
 		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
 	weft_close(dev);

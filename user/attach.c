@@ -236,6 +236,24 @@ static int fill_devmap(struct weft_bpf *skel, const struct bpf_map *map, uint32_
 	return 0;
 }
 
+/*
+ * What makes the kernel say "invalid argument" when it is handed an interface that
+ * somebody has deleted, or moved away, since it was found. 0: that is not it.
+ */
+static int vanished(struct weft_dev *dev, int db)
+{
+	char name[IF_NAMESIZE];
+
+	if (!if_indextoname(dev->ifindex, name))
+		return weft_err(
+			ENODEV, dev->ifname,
+			"the interface vanished while weft was attached to it; see 'ip link'");
+	if (db > 0 && !if_indextoname(db, name))
+		return weft_err(ENODEV, dev->ifname,
+				"the doorbell vanished while weft was attached; try again");
+	return 0;
+}
+
 static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
 {
 	struct cpu_fill f = {
@@ -252,8 +270,9 @@ static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
 			continue;
 		err = fill_devmap(skel, map, bpf_map__max_entries(map) - spawn, dev->ifindex, db);
 		if (err)
-			return weft_err(-err, dev->ifname, "cannot fill devmap %s: %s",
-					bpf_map__name(map), strerror(-err));
+			return vanished(dev, db)
+				       ?: weft_err(-err, dev->ifname, "cannot fill devmap %s: %s",
+						   bpf_map__name(map), strerror(-err));
 	}
 	err = each_cpu(fill_cpu, &f);
 	return err ? weft_err(-err, dev->ifname, "cannot fill the cpumap: %s", strerror(-err)) : 0;
@@ -392,15 +411,17 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 	if (!err) {
 		err = attach_link(dev, skel->progs.weft_db, db, WEFT_PIN_DB_LINK);
 		if (err)
-			err = weft_err(-err, dev->ifname, "cannot attach XDP to the doorbell: %s",
-				       strerror(-err));
+			err = vanished(dev, db)
+				      ?: weft_err(-err, dev->ifname,
+						  "cannot attach XDP to the doorbell: %s",
+						  strerror(-err));
 	}
 	if (!err) {
 		err = attach_link(dev, skel->progs.weft_nic, dev->ifindex, WEFT_PIN_NIC_LINK);
 		if (err) {
 			weft_xdp_why(dev->ifindex, bpf_program__fd(skel->progs.weft_nic), why,
 				     sizeof(why));
-			err = refused(dev, link, err, why);
+			err = vanished(dev, db) ?: refused(dev, link, err, why);
 		}
 	}
 	weft_bpf__destroy(skel);

@@ -66,8 +66,10 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	if (ifi->ifi_index != dev->ifindex && ifi->ifi_index != (int)dev->maps.cfg->db_ifindex)
 		return;
 	if (nlh->nlmsg_type == RTM_DELLINK) {
-		if (ifi->ifi_index != dev->ifindex && !dev->dead)
-			dev->db_gone = true;
+		if (ifi->ifi_index != dev->ifindex) {
+			dev->db_gone |= !dev->dead;
+			weft_doorbell_lost(dev);
+		}
 		device_dead(c);
 		return;
 	}

@@ -75,7 +75,7 @@ static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opt
 {
 	struct weft_link link;
 	const char *why;
-	int fd, err;
+	int fd, lost, err;
 
 	err = weft_link_get(dev->ifname, 0, &link);
 	if (err)
@@ -100,11 +100,20 @@ static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opt
 	err = -EAGAIN;
 	if (!weft_td_linked(fd, dev->pin_dir))
 		goto drop;
+	lost = weft_rename_check(dev);
+	if (lost < 0) {
+		err = lost;
+		goto drop;
+	}
 	why = weft_attach_stale(dev, &link);
 	if (!why)
 		return 0;
-	/* Trading the lock gives it up for an instant, which the reaper may use. */
-	if (weft_pins_flock(fd, LOCK_EX, 0)) {
+	/*
+	 * Who still uses an interface that is gone has lost it anyway, and may sleep for
+	 * long: he is not waited for. Trading the lock gives it up for an instant, which
+	 * the reaper may use.
+	 */
+	if (!lost && weft_pins_flock(fd, LOCK_EX, 0)) {
 		if (weft_pins_flock(fd, LOCK_SH, 0) || !weft_td_linked(fd, dev->pin_dir))
 			goto drop;
 		err = weft_err(ESTALE, dev->ifname,
@@ -362,6 +371,7 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 	err = enter(dev, &ns);
 	if (err)
 		goto err_dev;
+	weft_rename_follow(dev);
 again:
 	err = join(dev, opts);
 	if (err)
@@ -461,6 +471,7 @@ int weft_down(const char *ifname, const struct weft_open_opts *options)
 	err = enter(dev, &ns);
 	if (err)
 		goto out_dev;
+	weft_rename_follow(dev);
 	door = weft_pins_enter(dev, OPEN_LOCK_MS);
 	if (door < 0) {
 		err = door;
@@ -473,6 +484,7 @@ int weft_down(const char *ifname, const struct weft_open_opts *options)
 				   : weft_err(ENODEV, ifname, "no such interface; see 'ip link'");
 	} else {
 		mark_down(dev);
+		weft_rename_doorbell(dev);
 		err = weft_td_remove(dev->pin_dir, link.ifindex);
 		if (err)
 			err = weft_err(-err, ifname, "cannot remove %s: %s; remove it by hand",

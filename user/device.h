@@ -28,6 +28,12 @@ int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on t
 int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts);
 void weft_pins_drop_slot(struct weft_dev *dev);
 
+/* rename.c: in the namespace. pin_dir: of the interface's former name, when there is one */
+void weft_rename_follow(struct weft_dev *dev);
+/* Do the pins belong to another, which had our name? -EBUSY; else 0, or 1: to one that is gone. */
+int weft_rename_check(struct weft_dev *dev);
+void weft_rename_doorbell(const struct weft_dev *dev); /* before it is removed: is it here? */
+
 /* attach.c: in the namespace, behind the door, pin_dir made and locked. */
 /* Is what is pinned what this library and this interface need? NULL: yes, else why not. */
 const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link *link);
@@ -45,5 +51,6 @@ int weft_reaper_start(struct weft_dev *dev, int *go);
 /* doorbell.c, in the namespace: */
 int weft_doorbell_create(struct weft_dev *dev); /* the tap; its ifindex */
 int weft_doorbell_open(struct weft_dev *dev);   /* this process's queue of it */
+void weft_doorbell_lost(struct weft_dev *dev);  /* it left the namespace */
 
 #endif

@@ -47,6 +47,7 @@ static int take_queue(int fd, const char *name, int flags)
 
 int weft_doorbell_create(struct weft_dev *dev)
 {
+	struct weft_td_if old;
 	char name[IFNAMSIZ];
 	int fd, err, ifindex = 0;
 
@@ -55,15 +56,27 @@ int weft_doorbell_create(struct weft_dev *dev)
 		return fd;
 	weft_td_db_name(dev->ifindex, name);
 	err = take_queue(fd, name, IFF_TUN_EXCL);
-	if (err == -EBUSY) { /* of an earlier life of the interface: the name is ours */
-		weft_td_link_del(name);
+	if (err == -EBUSY) {
+		ifindex = if_nametoindex(name);
+		if (weft_td_if_get(ifindex, &old) || !old.doorbell) {
+			close(fd);
+			return weft_err(EBUSY, dev->ifname,
+					"an interface %s that is not weft's has the name of its "
+					"doorbell; rename it with 'ip link'",
+					name);
+		}
+		/* of an earlier life of the interface */
+		weft_td_link_del(ifindex);
 		err = take_queue(fd, name, IFF_TUN_EXCL);
 	}
-	/* It stays until somebody removes it: users come and go, and 'weft up' has none. */
-	if (!err && ioctl(fd, TUNSETPERSIST, 1))
-		err = -errno;
 	if (!err)
 		err = weft_link_up(name);
+	/*
+	 * It stays until somebody removes it: users come and go, and 'weft up' has none.
+	 * Not before it has its tag: until then it goes with us if we are killed.
+	 */
+	if (!err && ioctl(fd, TUNSETPERSIST, 1))
+		err = -errno;
 	if (!err) {
 		ifindex = if_nametoindex(name);
 		err = ifindex ? 0 : -errno;
@@ -77,20 +90,25 @@ int weft_doorbell_create(struct weft_dev *dev)
 int weft_doorbell_open(struct weft_dev *dev)
 {
 	char name[IFNAMSIZ];
-	int err;
+	int db, err;
 
 	dev->db_fd = open_tun(dev);
 	if (dev->db_fd < 0)
 		return dev->db_fd;
+	/* somebody may have given it another name; had it been removed, a new one would be made */
 	weft_td_db_name(dev->ifindex, name);
-	err = take_queue(dev->db_fd, name, 0);
-	/* had it been removed, a new one would be made, which goes with the descriptor */
-	if (!err && if_nametoindex(name) != dev->maps.cfg->db_ifindex)
-		err = -ENODEV;
+	db = weft_td_link_here(dev->pin_dir, WEFT_PIN_DB_LINK);
+	err = db > 0 && if_indextoname(db, name) ? take_queue(dev->db_fd, name, 0) : -ENODEV;
 	return err ? weft_err(-err, dev->ifname,
 			      "cannot use the doorbell %s: %s; run 'weft down %s'", name,
 			      strerror(-err), dev->ifname)
 		   : 0;
+}
+
+/* It was moved to another namespace, where nobody would look for it: it goes with its last user. */
+void weft_doorbell_lost(struct weft_dev *dev)
+{
+	ioctl(dev->db_fd, TUNSETPERSIST, 0);
 }
 
 /* Any thread. A doorbell that the kernel does not take is left to the timer, which rings again. */

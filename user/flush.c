@@ -3,9 +3,6 @@
 #include <dirent.h>
 #include <string.h>
 #include <unistd.h>
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <net/if.h>
 #include <sys/file.h>
 
 #include "device.h"
@@ -20,26 +17,13 @@ static bool gone(const char *dir)
 	return !weft_td_link_at(dir, WEFT_PIN_NIC_LINK) || !weft_td_link_at(dir, WEFT_PIN_DB_LINK);
 }
 
-/*
- * Where only the interface went and not its namespace, the doorbell is still there;
- * without its pins nobody would find it again. A program's id is its own, so the
- * interface that runs our link's program is the doorbell, and not somebody else's of
- * that name and index in the namespace that we happen to be in.
- */
+/* Where only the interface went and not its namespace, without its pins nobody would find it again. */
 static void remove_doorbell(const char *dir)
 {
-	struct bpf_link_info info = {};
-	char name[IF_NAMESIZE];
-	__u32 len = sizeof(info), prog;
-	int fd = weft_td_obj(dir, WEFT_PIN_DB_LINK);
+	int db = weft_td_link_here(dir, WEFT_PIN_DB_LINK);
 
-	if (fd < 0)
-		return;
-	if (!bpf_obj_get_info_by_fd(fd, &info, &len) && info.xdp.ifindex &&
-	    !bpf_xdp_query_id(info.xdp.ifindex, 0, &prog) && prog == info.prog_id &&
-	    if_indextoname(info.xdp.ifindex, name))
-		weft_td_link_del(name);
-	close(fd);
+	if (db > 0)
+		weft_td_link_del(db);
 }
 
 /* Nobody opens, uses or removes it: the door and the directory are ours. asked: somebody wants it. */

@@ -141,7 +141,10 @@ static void no_ipv6(const char *ifname)
 	close(fd);
 }
 
-/* The kernel keeps a queue of this length for each of a tap's 256 queues; nobody reads them. */
+/*
+ * The kernel keeps a queue of this length for each of a tap's 256 queues; nobody reads them.
+ * And a name tag: who finds the tap later knows whose it was.
+ */
 static int short_queues(const char *ifname)
 {
 	char buf[512];
@@ -152,6 +155,7 @@ static int short_queues(const char *ifname)
 	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
 	mnl_attr_put_strz(nlh, IFLA_IFNAME, ifname);
 	mnl_attr_put_u32(nlh, IFLA_TXQLEN, 1);
+	mnl_attr_put_str(nlh, IFLA_IFALIAS, WEFT_DB_ALIAS);
 	return ask(nlh, NULL, NULL);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <linux/bpf.h>
+#include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
@@ -133,18 +134,17 @@ static inline int weft_td_cfg(const char *dir, struct weft_cfg_head *head, uint3
 	return 0;
 }
 
-/* Delete an interface of the current network namespace by name. */
-static inline int weft_td_link_del(const char *ifname)
+/* Delete an interface of the current network namespace. */
+static inline int weft_td_link_del(int ifindex)
 {
 	struct {
 		struct nlmsghdr nh;
 		struct ifinfomsg ifi;
-		struct nlattr attr;
-		char name[IFNAMSIZ];
 	} req = {
-		.nh = { .nlmsg_type = RTM_DELLINK, .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK },
-		.ifi = { .ifi_family = AF_UNSPEC },
-		.attr = { .nla_type = IFLA_IFNAME },
+		.nh = { .nlmsg_len = NLMSG_LENGTH(sizeof(req.ifi)),
+			.nlmsg_type = RTM_DELLINK,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK },
+		.ifi = { .ifi_family = AF_UNSPEC, .ifi_index = ifindex },
 	};
 	struct {
 		struct nlmsghdr nh;
@@ -154,11 +154,6 @@ static inline int weft_td_link_del(const char *ifname)
 	int fd, err = 0;
 	ssize_t n;
 
-	if (strlen(ifname) >= sizeof(req.name))
-		return -EINVAL;
-	strcpy(req.name, ifname);
-	req.attr.nla_len = NLA_HDRLEN + strlen(ifname) + 1;
-	req.nh.nlmsg_len = NLMSG_LENGTH(sizeof(req.ifi)) + NLA_ALIGN(req.attr.nla_len);
 	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd < 0)
 		return -errno;
@@ -178,6 +173,60 @@ static inline int weft_td_link_del(const char *ifname)
 	}
 	close(fd);
 	return err;
+}
+
+#define WEFT_DB_ALIAS "weft doorbell" /* every doorbell has it, as "ip link" shows */
+
+/* What must be known of an interface before it is deleted. */
+struct weft_td_if {
+	uint32_t prog; /* id of its XDP program */
+	int doorbell;  /* weft made it as one */
+};
+
+/* Of the current network namespace. 0 or -errno. */
+static inline int weft_td_if_get(int ifindex, struct weft_td_if *i)
+{
+	struct {
+		struct nlmsghdr nh;
+		struct ifinfomsg ifi;
+	} req = {
+		.nh = { .nlmsg_len = NLMSG_LENGTH(sizeof(req.ifi)),
+			.nlmsg_type = RTM_GETLINK,
+			.nlmsg_flags = NLM_F_REQUEST },
+		.ifi = { .ifi_family = AF_UNSPEC, .ifi_index = ifindex },
+	};
+	union {
+		struct nlmsghdr nh;
+		char buf[16384];
+	} ans;
+	struct rtattr *a, *b;
+	int left, in, fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	ssize_t n;
+
+	memset(i, 0, sizeof(*i));
+	if (fd < 0)
+		return -errno;
+	n = send(fd, &req, req.nh.nlmsg_len, 0);
+	while (n >= 0 && (n = recv(fd, &ans, sizeof(ans), 0)) < 0 && errno == EINTR)
+		n = 0;
+	close(fd);
+	left = n;
+	if (n < 0 || !NLMSG_OK(&ans.nh, left) || ans.nh.nlmsg_type != RTM_NEWLINK)
+		return -ENODEV;
+	left = IFLA_PAYLOAD(&ans.nh);
+	for (a = IFLA_RTA(NLMSG_DATA(&ans.nh)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		if (a->rta_type == IFLA_IFALIAS)
+			i->doorbell =
+				RTA_PAYLOAD(a) >= sizeof(WEFT_DB_ALIAS) - 1 &&
+				!memcmp(RTA_DATA(a), WEFT_DB_ALIAS, sizeof(WEFT_DB_ALIAS) - 1);
+		if ((a->rta_type & NLA_TYPE_MASK) != IFLA_XDP)
+			continue;
+		in = RTA_PAYLOAD(a);
+		for (b = RTA_DATA(a); RTA_OK(b, in); b = RTA_NEXT(b, in))
+			if (b->rta_type == IFLA_XDP_PROG_ID)
+				memcpy(&i->prog, RTA_DATA(b), sizeof(i->prog));
+	}
+	return 0;
 }
 
 static inline void weft_td_db_name(uint32_t ifindex, char name[IFNAMSIZ])
@@ -262,7 +311,7 @@ static inline int weft_td_complete(int dir_fd)
 }
 
 /* Where a pinned link is attached: an interface index, 0: its interface is gone, -errno: no link. */
-static inline int weft_td_link_at(const char *dir, const char *name)
+static inline int weft_td_link_prog(const char *dir, const char *name, uint32_t *prog)
 {
 	struct bpf_link_info info;
 	union bpf_attr attr;
@@ -277,7 +326,28 @@ static inline int weft_td_link_at(const char *dir, const char *name)
 	attr.info.info = (uintptr_t)&info;
 	err = weft_td_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
 	close(fd);
+	*prog = info.prog_id;
 	return err ? err : (int)info.xdp.ifindex;
+}
+
+static inline int weft_td_link_at(const char *dir, const char *name)
+{
+	uint32_t prog;
+
+	return weft_td_link_prog(dir, name, &prog);
+}
+
+/*
+ * The same, but 0 also when that interface is in another namespace. The index
+ * alone does not tell: here it may be somebody else's. A program's id is its own.
+ */
+static inline int weft_td_link_here(const char *dir, const char *name)
+{
+	struct weft_td_if i;
+	uint32_t prog;
+	int at = weft_td_link_prog(dir, name, &prog);
+
+	return at > 0 && (weft_td_if_get(at, &i) || i.prog != prog) ? 0 : at;
 }
 
 /* Remove what is pinned in `dir` and the directory. 0 when it is gone. */
@@ -317,22 +387,26 @@ static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 {
 	char name[IFNAMSIZ];
 	struct weft_cfg_head head;
+	struct weft_td_if i;
 	int db;
 
 	weft_td_detach(dir, WEFT_PIN_NIC_LINK);
 	if (!weft_td_cfg(dir, &head, NULL) && head.ifindex)
 		ifindex = head.ifindex;
 	/*
-	 * Another device may have the index and the name by now, in a namespace that
-	 * has our inode: what is deleted must be where our link is. Before it is
-	 * detached, so that a removal cut short can be repeated.
+	 * Before its link is detached, so that a removal cut short can be repeated.
+	 * Whatever it is called by now: it runs our program. Without a link yet it has
+	 * our name and our tag, or it is somebody else's.
 	 */
-	db = weft_td_link_at(dir, WEFT_PIN_DB_LINK);
-	if (ifindex && db) {
+	db = weft_td_link_here(dir, WEFT_PIN_DB_LINK);
+	if (db < 0 && ifindex) {
 		weft_td_db_name(ifindex, name);
-		if (db < 0 || if_nametoindex(name) == (unsigned)db)
-			weft_td_link_del(name);
+		db = if_nametoindex(name);
+		if (db && (weft_td_if_get(db, &i) || !i.doorbell || i.prog))
+			db = 0;
 	}
+	if (db > 0)
+		weft_td_link_del(db);
 	return weft_td_unpin(dir);
 }
 

@@ -131,7 +131,10 @@ doorbell() {
 		'mount -t tmpfs none /dev/net && exec "$@"' - "$WEFT" -n "$LAB_A" up "$LAB_IF_A" ++ "no /dev/net/tun"
 	t -- nothing_left "$LAB_A" ++ "which leaves nothing behind"
 	ip -n "$LAB_A" tuntap add "$tap" mode tap
-	t -- weft_a up "$LAB_IF_A" ++ "a tap of that name that was left behind is replaced"
+	t -- shape 1 "$LAB_IF_A: an interface $tap that is not weft's" "$WEFT" -n "$LAB_A" up "$LAB_IF_A" ++ \
+		"somebody's tap of its name is left alone"
+	ip -n "$LAB_A" link set "$tap" alias 'weft doorbell'
+	t -- weft_a up "$LAB_IF_A" ++ "one that weft left behind is replaced"
 	ip -n "$LAB_A" link del "$tap"
 	t -- shape 1 "$LAB_IF_A: cannot use the doorbell $tap" "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 ++ \
 		"the doorbell was removed"

@@ -10,13 +10,14 @@ CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 CLANG   ?= clang
 CFLAGS  ?= -O2 -g
 SEEDS   ?= 20000
+SECS    ?= 600
 
 Q    := $(if $(V),,@)
 say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all tests install demo check check-fast check-vm sim bench coverage clang16 lint format \
+.PHONY: all tests install demo check check-fast check-vm sim drill bench coverage clang16 lint format \
 	clean help
 
 all:
@@ -37,7 +38,7 @@ DEMO       := $(if $(wildcard tools/demo/demo.c),$(O)/weft-demo)
 EXAMPLES   := $(call progs,examples,examples)
 BENCHES    := $(call progs,tools/bench,bench)
 WIRE_C     := $(filter-out %.bpf.c,$(wildcard tests/net/wire*.c))
-WIRELAB    := $(if $(wildcard tests/net/wirelab.bpf.c),$(O)/wirelab.bpf.o) \
+WIRELAB    := $(patsubst tests/net/%.c,$(O)/%.o,$(wildcard tests/net/*.bpf.c)) \
 	$(if $(WIRE_C),$(O)/wirelab)
 NET_PROGS  := $(call progs,tests/net,tests/net,%.bpf.c $(WIRE_C))
 UNIT_PROGS := $(call progs,tests/unit,tests/unit)
@@ -211,6 +212,9 @@ check-vm: tests
 sim: $(SIM)
 	@$(SIM) --seeds $(SEEDS)
 
+drill: $(WIRELAB) $(TOOL) $(O)/tests/net/netwrite
+	@LAB_BUILD=$(abspath $(O)) DRILL_SECS=$(SECS) $(if $(SEED),SEED=$(SEED)) tests/net/test_drill.sh
+
 coverage: $(SIM_COV)
 	@O=$(O) tools/coverage.sh
 
@@ -253,6 +257,7 @@ help:
 	@echo 'make check-fast      the tests that fit into a minute'
 	@echo 'make check-vm        the tests that need another kernel (QEMU)'
 	@echo 'make sim [SEEDS=N]   the simulator over N seeds'
+	@echo 'make drill [SECS=N]  hosts, links and processes that fail at random [SEED=N]'
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
 	@echo 'make lint | format   style checks | apply clang-format'

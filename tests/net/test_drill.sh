@@ -1,0 +1,463 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Failure drill: processes, links and devices of four hosts come and go at random while all write to
+# all. DRILL_SECS=120 and SEED=N from the environment; the schedule is a function of the seed.
+# shellcheck source-path=SCRIPTDIR source=tap.sh source=drill.sh disable=SC2034,SC2004
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/drill.sh"
+
+DRILL_SECS=${DRILL_SECS:-120}
+# What is promised, ms: an error at whoever lost his own interface, or the other process; and by the
+# time-out of 1 s at those whom nothing can tell, with a tick and a grace period on top.
+LOCAL_MS=1000 REMOTE_MS=1200
+MAX_FLOWS=6
+QUIET_MS=15000		# between two looks at the hosts at rest
+
+# A flow is a client process: A and B are its hosts. Why it may fail, and since when it must have.
+declare -A A B KIND PID QPS UNTIL KILLED STOPPED MAY MUST MUST_MS CUT
+FLOWS=() FLOW=0 UNDO=()
+declare -A HURT		# host: why it is out of order just now
+# Results
+DONE=0 FAILED=0 UNTOUCHED=0 WRONG=() HARMED=() LATE=() SHUT=() TIMED=0 WORST_LOCAL=0 WORST_REMOTE=0
+
+say() {
+	printf '# %7d.%03d %s\n' $((CLOCK / 1000)) $((CLOCK % 1000)) "$*"
+}
+
+trouble() {	# trouble LIST WHAT FILE
+	local -n list=$1
+	list+=("$2")
+	echo "# $2"
+	[ ! -f "${3:-}" ] || tail -n 15 "$3" | sed 's/^/#     /'
+}
+
+# ---- flows ------------------------------------------------------------------------------------
+
+begin() {	# begin KIND A B QPS SECONDS OPTIONS...
+	local f=f$((++FLOW)) kind=$1 a=$2 b=$3 qps=$4 secs=$5 addr=10.9.0.$3 t
+	shift 5
+	rnd 2
+	[ "$R" = 0 ] || addr="[fd09::$b]"
+	rnd 100000
+	say "$kind $f: $a to $b"
+	: >"$LAB_TMP/$f"
+	lab_spawn_in "${NS[$a]}" "$NETWRITE" client --seed "$R" --qps "$qps" "$@" "e0=$addr:7000" \
+		>"$LAB_TMP/$f" 2>&1
+	ms t
+	PID[$f]=$LAB_SPAWNED A[$f]=$a B[$f]=$b KIND[$f]=$kind QPS[$f]=$qps UNTIL[$f]=$((t + secs * 1000))
+	MAY[$f]="${HURT[$a]:-}${HURT[$b]:-}" MUST[$f]="" CUT[$f]="" KILLED[$f]="" STOPPED[$f]=""
+	FLOWS+=("$f")
+}
+
+transfer() {
+	rnd 3
+	local rounds=$((R + 1)) qps
+	rnd 3
+	qps=$((R + 1))
+	begin write "$1" "$2" $qps 0 --rounds $rounds --src 256k --max 128k
+}
+
+posts() {
+	rnd 5
+	begin post "$1" "$2" 1 $((R + 2)) --stress --time $((R + 2)) --limit 60000 --src 256k
+}
+
+# hit WHY MS FLOW...: these may fail, and those that always have something out must within MS
+hit() {
+	local why=$1 limit=$2 f t
+	shift 2
+	ms t
+	for f in "$@"; do
+		MAY[$f]+="$why "
+		# one fault at a time is timed; who is stopped, or is not connected yet, is not
+		[ -n "$limit" ] && [ "${KIND[$f]}" = post ] && [ -z "${MUST[$f]}${STOPPED[$f]}" ] &&
+			grep -q connected "$LAB_TMP/$f" && MUST[$f]=$t MUST_MS[$f]=$limit CUT[$f]=""
+	done
+}
+
+hit_host() {	# hit_host N WHY LOCAL-MS REMOTE-MS: all flows of a host
+	local n=$1 f
+	for f in "${FLOWS[@]}"; do
+		[ "${A[$f]}" != "$n" ] || hit "$2" "$3" "$f"
+		[ "${B[$f]}" != "$n" ] || hit "$2" "$4" "$f"
+	done
+}
+
+hit_server() {	# hit_server N WHY MS
+	local f
+	for f in "${FLOWS[@]}"; do
+		[ "${B[$f]}" != "$1" ] || hit "$2" "$3" "$f"
+	done
+}
+
+# Those that are not connected yet may fail when the network, or they, are away for a moment.
+hit_unless_connected() {	# FLOW WHY
+	[ "$(grep -c connected "$LAB_TMP/$1")" -ge "${QPS[$1]}" ] || hit "$2" '' "$1"
+}
+
+hit_connecting() {	# N WHY
+	local f
+	for f in "${FLOWS[@]}"; do
+		case " ${A[$f]} ${B[$f]} " in *" $1 "*) hit_unless_connected "$f" "$2" ;; esac
+	done
+}
+
+# The fault is there now: until the command returned, something may still have got through.
+begun() {
+	local f t
+	ms t
+	for f in "${FLOWS[@]}"; do
+		case "${CUT[$f]} ${A[$f]} ${B[$f]} " in " "*" $1 "*) CUT[$f]=$t ;; esac
+	done
+}
+
+on_time() {	# the flow's error came when it should
+	local f=$1 at late
+	at=$(sed -n 's/^failed [0-9]* at \([0-9]*\)\.\([0-9]*\): .*/\1\2/p' "$LAB_TMP/$f" | head -n 1)
+	if [ -z "$at" ]; then	# over before the fault reached it?
+		((UNTIL[$f] <= MUST[$f] + MUST_MS[$f])) ||
+			trouble LATE "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}) did not fail" "$LAB_TMP/$f"
+		return
+	fi
+	((at >= ${MUST[$f]})) || return	# it failed of something else before
+	late=$((at - ${CUT[$f]:-${MUST[$f]}}))
+	TIMED=$((TIMED + 1))
+	if [ "${MUST_MS[$f]}" = $LOCAL_MS ]; then
+		((late <= WORST_LOCAL)) || WORST_LOCAL=$late
+	else
+		((late <= WORST_REMOTE)) || WORST_REMOTE=$late
+	fi
+	((late <= MUST_MS[$f])) ||
+		trouble LATE "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}): error after $late ms" "$LAB_TMP/$f"
+}
+
+judge() {	# judge FLOW STATUS
+	local f=$1 rc=$2 what="$1 (${A[$1]} to ${B[$1]}, ${KIND[$1]}; touched by: ${MAY[$1]:-nothing})"
+	DONE=$((DONE + 1))
+	[ -n "${MAY[$f]}${KILLED[$f]}" ] || UNTOUCHED=$((UNTOUCHED + 1))
+	if grep -q '^wrong:' "$LAB_TMP/$f"; then
+		trouble WRONG "$what" "$LAB_TMP/$f"
+	elif [ -n "${KILLED[$f]}" ] || [ "$rc" = 0 ]; then
+		:
+	elif [ "$rc" = 3 ] || { [ "$rc" = 1 ] && grep -q '^netwrite:' "$LAB_TMP/$f"; }; then
+		FAILED=$((FAILED + 1))
+		[ -n "${MAY[$f]}" ] || trouble HARMED "$what: status $rc" "$LAB_TMP/$f"
+	else
+		trouble WRONG "$what: ended with $rc" "$LAB_TMP/$f"
+	fi
+	[ -z "${MUST[$f]}" ] || [ -n "${KILLED[$f]}${STOPPED[$f]}" ] || on_time "$f"
+	rm -f "$LAB_TMP/$f"
+}
+
+collect() {
+	local f rc keep=()
+	for f in "${FLOWS[@]}"; do
+		if ended "${PID[$f]}"; then
+			rc=0
+			lab_wait "${PID[$f]}" 2>/dev/null || rc=$?
+			judge "$f" $rc
+		else
+			keep+=("$f")
+		fi
+	done
+	FLOWS=(${keep[@]+"${keep[@]}"})
+}
+
+# ---- servers ----------------------------------------------------------------------------------
+
+server_start() {
+	local n=$1
+	if server_up "$n"; then
+		HURT[$n]=
+	else
+		trouble SHUT "host $n: no server" "$LAB_TMP/s$n"
+	fi
+}
+
+server_stop() {	# server_stop N SIGNAL: and see how it ends
+	local n=$1 rc=0
+	[ -n "${SERVER_PID[$n]}" ] || return 0
+	kill "-$2" "${SERVER_PID[$n]}"
+	until_true 20 ended "${SERVER_PID[$n]}" ||
+		{ trouble SHUT "host $n: the server hangs" "$LAB_TMP/s$n"; kill -KILL "${SERVER_PID[$n]}"; }
+	lab_wait "${SERVER_PID[$n]}" 2>/dev/null || rc=$?
+	SERVER_PID[$n]=
+	if grep -q '^wrong:' "$LAB_TMP/s$n"; then
+		trouble WRONG "server of host $n" "$LAB_TMP/s$n"
+	elif [ "$2" = TERM ] && [ $rc != 0 ]; then
+		trouble SHUT "host $n: the server ended with $rc" "$LAB_TMP/s$n"
+	fi
+}
+
+# ---- faults; a host has one at a time -----------------------------------------------------------
+
+later() {	# later MS COMMAND...
+	local due=$((CLOCK + $1))
+	shift
+	UNDO+=("$due $*")
+}
+
+undo_due() {
+	local u keep=() all=("${UNDO[@]}")
+	UNDO=()
+	for u in "${all[@]}"; do
+		if ((${u%% *} <= CLOCK)); then
+			say "${u#* }"
+			# shellcheck disable=SC2086	# a command and its words
+			${u#* }
+		else
+			keep+=("$u")
+		fi
+	done
+	UNDO=(${keep[@]+"${keep[@]}"} ${UNDO[@]+"${UNDO[@]}"})
+}
+
+link_up() {	# link_up N NS DEV SINCE SHORT
+	local t
+	ip -n "$2" link set "$3" up
+	[ "$3" != e0 ] || ip -n "$2" addr replace "fd09::$1/64" dev e0 nodad
+	ms t
+	# this machine was busy: it was longer than meant
+	[ "$5" = 0 ] || ((t - $4 < 600)) || hit_host "$1" slow-link '' ''
+	HURT[$1]=
+}
+
+# A new server: the old one has lost its device.
+back() {
+	server_stop "$1" TERM
+	server_start "$1"
+}
+
+link() {	# link N NS DEV MS
+	local t short=0
+	(($4 > 500)) || short=1
+	HURT[$1]="link "
+	hit_connecting "$1" link
+	ms t
+	[ $short = 1 ] || hit_host "$1" link $LOCAL_MS $REMOTE_MS
+	ip -n "$2" link set "$3" down
+	begun "$1"
+	later "$4" link_up "$1" "$2" "$3" "$t" $short
+}
+
+replug() {
+	plug "$1" || trouble SHUT "host $1: no device"
+	back "$1"
+}
+
+fault() {	# fault KIND N
+	local n=$2 f
+	say "fault $1: $n"
+	case $1 in
+	link-short) rnd 250; link "$n" "${NS[$n]}" e0 $((R + 50)) ;;
+	cable-short) rnd 250; link "$n" "$LAB_M" "p$n" $((R + 50)) ;;
+	link-long) rnd 1000; link "$n" "${NS[$n]}" e0 $((R + 1500)) ;;
+	cable-long) rnd 1000; link "$n" "$LAB_M" "p$n" $((R + 1500)) ;;
+	delete)
+		HURT[$n]="delete "
+		hit_host "$n" delete $LOCAL_MS $REMOTE_MS
+		ip -n "${NS[$n]}" link del e0
+		begun "$n"
+		rnd 1500; later "$R" replug "$n"
+		;;
+	move)
+		HURT[$n]="move "
+		hit_host "$n" move $LOCAL_MS $REMOTE_MS
+		ip -n "${NS[$n]}" link set e0 netns "$LAB_ID-x" name "m$n"
+		begun "$n"
+		rnd 1500; later "$R" moved_back "$n"
+		;;
+	down)
+		HURT[$n]="down "
+		hit_host "$n" down $LOCAL_MS $LOCAL_MS
+		"$WEFT" -n "${NS[$n]}" down e0 >/dev/null
+		rnd 500; later "$R" back "$n"
+		;;
+	doorbell)
+		HURT[$n]="doorbell "
+		hit_host "$n" doorbell $LOCAL_MS $LOCAL_MS
+		ip -n "${NS[$n]}" link del "weft$(ip -n "${NS[$n]}" -o link show dev e0 | cut -d: -f1)t"
+		rnd 500; later "$R" doorbell_back "$n"
+		;;
+	kill-server)
+		HURT[$n]="kill-server "
+		hit_server "$n" kill-server $LOCAL_MS
+		server_stop "$n" KILL
+		rnd 600; later "$R" server_start "$n"
+		;;
+	crash)	# all of a host's processes at once
+		HURT[$n]="crash "
+		hit_server "$n" crash $LOCAL_MS
+		for f in "${FLOWS[@]}"; do
+			[ "${A[$f]}" != "$n" ] || { KILLED[$f]=1; kill -KILL "${PID[$f]}"; }
+		done
+		server_stop "$n" KILL
+		rnd 600; later "$R" server_start "$n"
+		;;
+	restart)
+		HURT[$n]="restart "
+		hit_server "$n" restart ''
+		server_stop "$n" TERM
+		server_start "$n"
+		;;
+	stop-server)	# nothing may fail of that
+		kill -STOP "${SERVER_PID[$n]}"
+		HURT[$n]=
+		rnd 1500; later $((R + 50)) awake_server "$n"
+		;;
+	esac
+}
+
+awake_server() {
+	kill -CONT "${SERVER_PID[$1]}"
+}
+
+moved_back() {
+	ip -n "$LAB_ID-x" link del "m$1"
+	replug "$1"
+}
+
+doorbell_back() {
+	server_stop "$1" TERM
+	# with weft up the pins stay, without a doorbell
+	[ -z "${PERSIST[$1]}" ] || "$WEFT" -n "${NS[$1]}" down e0 >/dev/null
+	server_start "$1"
+}
+
+awake() {
+	[[ " ${FLOWS[*]} " != *" $1 "* ]] || kill -CONT "${PID[$1]}"
+}
+
+# ---- the schedule -------------------------------------------------------------------------------
+
+FAULTS=(link-short link-short cable-short link-long cable-long delete delete move down doorbell
+	kill-server kill-server crash restart stop-server stop-server)
+declare -A BUSY		# host: the schedule has a fault there until this time
+
+# Each step has a generator of its own: what it is to do does not depend on what was possible before.
+STEP=0
+next() {
+	STEP=$((STEP + 1))
+	RND=$((SEED * 2654435761 + STEP * 40503))
+	rnd 1; rnd 1; rnd 1
+}
+
+step() {
+	local n kind f
+	rnd 100
+	kind=$R
+	if ((kind < 55)); then
+		rnd 4
+		local a=${HOSTS[R]} b
+		rnd 3
+		b=${HOSTS[$(((a + R) % 4))]}	# HOSTS[a % 4] is the next one
+		rnd 3
+		local how=$R
+		((${#FLOWS[@]} < MAX_FLOWS)) || return 0
+		if ((how != 1)); then posts "$a" "$b"; else transfer "$a" "$b"; fi
+	elif ((kind < 65)); then
+		rnd 2; how=$R
+		rnd 1000
+		[ ${#FLOWS[@]} -gt 0 ] || return 0
+		f=${FLOWS[R % ${#FLOWS[@]}]}
+		if [ "$how" = 0 ]; then
+			say "kill $f"
+			KILLED[$f]=1
+			kill -KILL "${PID[$f]}"
+		else
+			say "stop $f"
+			STOPPED[$f]=1
+			hit_unless_connected "$f" stop	# the server does not wait for its READY
+			kill -STOP "${PID[$f]}"
+			later $((R + 100)) awake "$f"
+		fi
+	else
+		rnd 4
+		n=${HOSTS[R]}
+		rnd ${#FAULTS[@]}
+		kind=${FAULTS[R]}
+		((${BUSY[$n]:-0} <= CLOCK)) || return 0
+		BUSY[$n]=$((CLOCK + 4000))
+		fault "$kind" "$n"
+	fi
+}
+
+CLOCK=0
+advance() {	# advance MS: of the schedule, and as long at least in earnest
+	local until=$((CLOCK + $1)) t
+	while ((CLOCK < until)); do
+		CLOCK=$((CLOCK + 20 < until ? CLOCK + 20 : until))
+		ms t
+		((t - START >= CLOCK)) || sleep "0.$(printf %03d $((CLOCK - t + START)))"
+		# what took its time is not made up for by haste
+		((t - START <= CLOCK + 100)) || START=$((t - CLOCK))
+		undo_due
+	done
+	collect
+}
+
+# Let everything end, and see that nothing has stayed: of QPs, memory, tokens, descriptors.
+rest() {
+	local n f end now bad=
+	say "rest"
+	advance 3000	# every fault is over by then
+	ms end
+	end=$((end + 60000))
+	while [ ${#FLOWS[@]} -gt 0 ]; do
+		ms now
+		((now < end)) || break
+		sleep 0.1
+		collect
+	done
+	for f in ${FLOWS[@]+"${FLOWS[@]}"}; do
+		trouble SHUT "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}) does not end" "$LAB_TMP/$f"
+		kill -KILL "${PID[$f]}"
+	done
+	for n in "${HOSTS[@]}"; do
+		until_true 15 is_at_rest "$n" || bad+="$n: $(at_rest "$n") instead of ${AT_REST[$n]}; "
+	done
+	note "$bad"
+	t "${#bad} == 0" "at rest after $FLOW flows: no QP, region, token, map entry or descriptor is left over"
+}
+
+lab_begin
+drill_hosts
+RND=$SEED
+echo "# replay: DRILL_SECS=$DRILL_SECS SEED=$SEED $0"
+for n in "${HOSTS[@]}"; do
+	rnd 2
+	[ "$R" = 0 ] || PERSIST[$n]=1
+	server_start "$n"
+done
+t "${#SHUT[@]} == 0" "four hosts, a server each"
+ms START
+NEXT_REST=$QUIET_MS
+BEGAN=$START NOW=$START
+while ((NOW - BEGAN < DRILL_SECS * 1000)); do
+	next
+	rnd 300
+	advance $((R + 30))
+	step
+	if ((CLOCK >= NEXT_REST)); then
+		rest
+		NEXT_REST=$((CLOCK + QUIET_MS))
+	fi
+	ms NOW
+done
+rest
+for n in "${HOSTS[@]}"; do
+	server_stop "$n" TERM
+	[ -z "${PERSIST[$n]}" ] || "$WEFT" -n "${NS[$n]}" down e0 >/dev/null
+done
+for n in "${HOSTS[@]}"; do
+	t -- until_true 2 host_clean "$n" ++ "host $n: within 2 s of the last user nothing of weft is left"
+done
+until_true 5 maps_gone
+t -- maps_gone ++ "the kernel has the memory of all ${#MAPS_SEEN[@]} maps back that were looked at"
+t "${#WRONG[@]} == 0" "$DONE flows: every byte right at every look"
+t "${#HARMED[@]} == 0" "$UNTOUCHED flows that nothing touched: none failed"
+t "${#LATE[@]} == 0" "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms at a distance)"
+t "${#SHUT[@]} == 0" "servers and clients end, begin and begin again"
+echo "# total: $DONE flows, $FAILED of them failed as they should, $UNTOUCHED untouched, in $DRILL_SECS s"
+tap_end

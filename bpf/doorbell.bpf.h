@@ -120,8 +120,10 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	account_rescue(run, &wk->seg, c);
 	account_delta(run, delta);
 	st->count.lost += r.lost;
-	if (late)
+	if (late) {
 		count(st, timeout);
+		tele_rto(slot, now);
+	}
 	if (c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 

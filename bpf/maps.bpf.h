@@ -24,6 +24,8 @@ ARRAY(qpctl, WEFT_QPS, struct weft_qpctl, BPF_F_MMAPABLE);
 /* mmapable, since only then values begin at a cache line; nobody maps them, for they hold locks */
 ARRAY(qptx, WEFT_QPS, struct weft_qptx, BPF_F_MMAPABLE);
 ARRAY(qprx, WEFT_QPS, struct weft_qprx, BPF_F_MMAPABLE);
+ARRAY(qptele, WEFT_QPS, struct weft_tele, BPF_F_MMAPABLE);
+ARRAY(devtele, 1, struct weft_devtele, BPF_F_MMAPABLE);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

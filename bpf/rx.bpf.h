@@ -3,7 +3,7 @@
 #ifndef WEFT_RX_BPF_H
 #define WEFT_RX_BPF_H
 
-#include "frame.bpf.h"
+#include "telemetry.bpf.h"
 
 /* Shrink the frame to headers only and finish it with what is in wk->out. */
 static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_stats *st,
@@ -100,7 +100,8 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 /* I5: refuse, and put the QP in error: every later DATA gets the same answer. */
 static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_stats *st,
 						const struct weft_qpctl *ctl, struct weft_qprx *q,
-						struct weft_ring *ring, struct work *wk, __u32 code)
+						struct weft_ring *ring, struct work *wk, __u32 slot,
+						__u32 code)
 {
 	bool first;
 	__u32 psn;
@@ -118,6 +119,8 @@ static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_
 	/* once: the peer may go on for long */
 	if (first)
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	if (first)
+		tele_event(slot, refused, 0, code, psn, 0);
 	return reply_nak(ctx, st, ctl, wk, code, psn);
 }
 
@@ -173,7 +176,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	code = READ_ONCE(q->rx.err);
 	if (unlikely(code)) {
 		st->drop.closed++;
-		return refuse(ctx, st, ctl, q, ring, wk, code);
+		return refuse(ctx, st, ctl, q, ring, wk, slot, code);
 	}
 	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
@@ -189,13 +192,14 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 
 	code = check_target(st, ctl, p, &pool, &off);
 	if (unlikely(code))
-		return refuse(ctx, st, ctl, q, ring, wk, code);
+		return refuse(ctx, st, ctl, q, ring, wk, slot, code);
 	if (unlikely(place(ctx, pool, off, p->hl, len))) {
 		st->drop.memory++;
-		return refuse(ctx, st, ctl, q, ring, wk, WEFT_NAK_MEMORY);
+		return refuse(ctx, st, ctl, q, ring, wk, slot, WEFT_NAK_MEMORY);
 	}
 	count(st, rx_data);
 	st->count.rx_bytes += len;
+	tele_rx(slot, len);
 
 	if (weft_rx_commit(&q->rx, psn))
 		rx_advance(ctl, ring, slot);

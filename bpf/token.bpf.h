@@ -3,7 +3,7 @@
 #ifndef WEFT_TOKEN_BPF_H
 #define WEFT_TOKEN_BPF_H
 
-#include "frame.bpf.h"
+#include "telemetry.bpf.h"
 
 /* ---- device-wide token accounts (I10) ---- */
 

@@ -88,6 +88,7 @@ static __always_inline void fail_local(struct weft_stats *st, const struct weft_
 		publish_err(&q->tx, ring);
 	}
 	bpf_spin_unlock(&q->lock);
+	tele_event(slot, local, 0, msn, 0, 0);
 	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 }
 
@@ -150,8 +151,10 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	if (frame_finish(ctx, ctl, wk, len))
 		return FILL_SMALL;
 	count(st, tx_data);
-	if (seg->flags & WEFT_F_RETX)
+	if (seg->flags & WEFT_F_RETX) {
 		count(st, tx_retx);
+		tele_event(slot, retx, 0, seg->psn, seg->psn, 0);
+	}
 	return FILL_OK;
 }
 
@@ -248,6 +251,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	count(st, rx_ack);
 	st->count.lost += r.lost;
 	st->count.surplus += r.surplus;
+	wk->acked = now;
+	wk->wrote = r.progress;
 	if (c == WEFT_CLAIM_EMPTY && grow == GROW_NO)
 		c = claim_again(cfg, run, q, ring, prod, now, dom, &wk->seg, &delta);
 	if (r.progress || c == WEFT_CLAIM_ERROR)
@@ -308,6 +313,7 @@ static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const str
 	if (!known)
 		return drop(st, unsent);
 	count(st, rx_nak);
+	tele_event(slot, nak, 0, bpf_ntohl(p->u.h.nak.code), psn, 0);
 	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	return V_DROP;
 }

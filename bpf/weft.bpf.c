@@ -53,8 +53,10 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 		break;
 	default: return drop(st, opcode);
 	}
-	if (!owner_alive(ctl))
+	if (!owner_alive(ctl)) {
+		tele_event(WEFT_QPN_SLOT(ctl->qpn), owner, 0, 0, 0, 0);
 		return drop(st, owner);
+	}
 	return V_TX;
 }
 
@@ -100,7 +102,9 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	case WEFT_OP_ACK:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
+		wk->acked = 0;
 		v = tx_ack(ctx, ctl, wk, st, slot);
+		tele_ack(wk, slot);
 		if (unlikely(v == V_HAND)) {
 			ctl = hand_over(st, wk);
 			v = ctl ? V_FILL : V_DROP;

@@ -179,6 +179,8 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 	cfg.domains = domains ? domains : 1;
 	if (opts->csum)
 		cfg.flags |= WEFT_DEV_CSUM4;
+	if (opts->no_telemetry)
+		cfg.flags |= WEFT_DEV_NO_TELE;
 	if (opts->persist)
 		cfg.flags |= WEFT_DEV_PERSIST;
 	if (bpf_map_update_elem(bpf_map__fd(skel->maps.devcfg), &key, &cfg, BPF_ANY))

@@ -245,6 +245,10 @@ static void hear_peer(struct weft_ctl *c, struct weft_qp *qp)
 			return;
 		qp->bye_ok = !weft_cm_bye_parse(qp->bye, &code, &qp->bye_arrived);
 	}
+	if (qp->bye_ok)
+		weft_tele_note(c->dev, qp->slot, WEFT_TRACE_bye, 0, code, qp->bye_arrived, 0);
+	else
+		weft_tele_note(c->dev, qp->slot, WEFT_TRACE_peer_gone, 0, 0, 0, 0);
 	qp->cm_over = true;
 	epoll_ctl(c->ep_fd, EPOLL_CTL_DEL, qp->cm_fd, NULL);
 	/* an error of our own came first */

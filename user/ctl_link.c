@@ -14,6 +14,12 @@ const char *weft_dev_lost(const struct weft_dev *dev)
 	return dev->db_gone ? "somebody removed its doorbell" : "the interface is gone";
 }
 
+static void note_all(struct weft_ctl *c, enum weft_trace_kind kind, unsigned x)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		weft_tele_note(c->dev, c->qp[i]->slot, kind, x, 0, 0, 0);
+}
+
 static void device_dead(struct weft_ctl *c)
 {
 	struct weft_dev *dev = c->dev;
@@ -24,6 +30,10 @@ static void device_dead(struct weft_ctl *c)
 	__atomic_store_n(&dev->dead, true, __ATOMIC_RELEASE);
 	weft_logf(WEFT_LOG_WARN, "%s: %s; its connections fail", dev->ifname, weft_dev_lost(dev));
 	(void)!write(c->lost_fd, &one, sizeof(one));
+	note_all(c, WEFT_TRACE_device,
+		 dev->maps.cfg->flags & WEFT_DEV_DOWN ? WEFT_LOST_DOWN
+		 : dev->db_gone                       ? WEFT_LOST_DOORBELL
+						      : WEFT_LOST_GONE);
 	for (unsigned i = 0; i < c->n; i++) {
 		c->qp[i]->doom_ns = 0;
 		weft_ctl_doom(c, c->qp[i], WEFT_WC_DEV_ERR, 0);
@@ -83,6 +93,7 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 		goto mac;
 	dev->down_ns = up ? 0 : weft_now_ns();
 	weft_logf(WEFT_LOG_INFO, "%s: the link is %s", dev->ifname, up ? "up" : "down");
+	note_all(c, WEFT_TRACE_link, up);
 mac:
 	mnl_attr_for_each(at, nlh, sizeof(*ifi))
 		if (mnl_attr_get_type(at) == IFLA_ADDRESS && mnl_attr_get_payload_len(at) == 6)

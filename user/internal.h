@@ -27,11 +27,14 @@
 /* Pinned maps, opened: descriptors and, for mmapable ones, the mapping. */
 struct weft_maps {
 	int devcfg, devrun, owners, mrs, pools, qpctl, qptx, qprx, rings, xsks, events, stats;
+	int qptele, devtele;
 	struct weft_devcfg *cfg;
 	struct weft_devrun *run; /* atomics only */
 	struct weft_owners *own;
 	struct weft_mr_ent *mr; /* [WEFT_MRS] */
 	struct weft_qpctl *ctl; /* [WEFT_QPS] */
+	struct weft_tele *tele; /* [WEFT_QPS] */
+	struct weft_devtele *dtele;
 };
 
 struct weft_pool { /* one mmapable map */
@@ -264,6 +267,22 @@ int weft_cq_add_qp(struct weft_cq *cq, struct weft_qp *qp);
 void weft_cq_del_qp(struct weft_cq *cq, struct weft_qp *qp);
 void weft_cq_quiesce(struct weft_cq *cq,
 		     struct weft_qp *qp); /* after a grace period: poll has let go */
+
+/* tele.c: histograms and traces, from the control plane's side. */
+void weft_tele_take(struct weft_dev *dev, uint32_t slot); /* for a new QP; with weft_pins_lock() */
+void weft_tele_connected(const struct weft_qp *qp);
+void weft_tele_failed(const struct weft_qp *qp, enum weft_wc_status why);
+void weft_tele_ended(struct weft_dev *dev, uint32_t slot, enum weft_trace_kind how);
+void weft_tele_note(const struct weft_dev *dev, uint32_t slot, enum weft_trace_kind kind,
+		    unsigned x, uint32_t a, uint32_t b, uint32_t c);
+void weft_tele_cwnd(struct weft_tele *t, uint32_t cwnd); /* the configured window changes */
+
+/* trace_text.c: the records of a trace, oldest first; how many. */
+unsigned weft_trace_sorted(const struct weft_trace *t, struct weft_trace_rec out[WEFT_TRACE_LEN]);
+/* What happened, in words. */
+const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t len);
+const char *weft_trace_name(unsigned kind);
+const char *weft_nak_text(uint32_t code);
 
 /* ctl.c: the control thread: retransmission timer, time-outs, peers' TCP, netlink */
 int weft_ctl_start(struct weft_dev *dev);

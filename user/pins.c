@@ -196,6 +196,8 @@ int weft_pins_open_maps(struct weft_dev *dev)
 		{ &m->xsks, "xsks", sizeof(uint32_t), WEFT_PROCS, NULL },
 		{ &m->events, "events", sizeof(uint32_t), WEFT_CQS, NULL },
 		{ &m->stats, "stats", sizeof(struct weft_stats), 1, NULL },
+		{ &m->qptele, "qptele", sizeof(*m->tele), WEFT_QPS, (void **)&m->tele },
+		{ &m->devtele, "devtele", sizeof(*m->dtele), 1, (void **)&m->dtele },
 	};
 	unsigned i;
 
@@ -215,10 +217,11 @@ static void unmap(void *p, size_t len)
 		munmap(p, len);
 }
 
-#define MAP_FDS(m)                                                                                 \
-	{                                                                                          \
-		&(m)->devcfg, &(m)->devrun, &(m)->owners, &(m)->mrs, &(m)->pools, &(m)->qpctl,     \
-			&(m)->qptx, &(m)->qprx, &(m)->rings, &(m)->xsks, &(m)->events, &(m)->stats \
+#define MAP_FDS(m)                                                                             \
+	{                                                                                      \
+		&(m)->devcfg, &(m)->devrun, &(m)->owners, &(m)->mrs, &(m)->pools, &(m)->qpctl, \
+			&(m)->qptx, &(m)->qprx, &(m)->rings, &(m)->xsks, &(m)->events,         \
+			&(m)->stats, &(m)->qptele, &(m)->devtele                               \
 	}
 
 void weft_pins_no_maps(struct weft_dev *dev)
@@ -242,6 +245,8 @@ void weft_pins_close_maps(struct weft_dev *dev)
 	unmap(m->own, sizeof(*m->own));
 	unmap(m->mr, sizeof(*m->mr) * WEFT_MRS);
 	unmap(m->ctl, sizeof(*m->ctl) * WEFT_QPS);
+	unmap(m->tele, sizeof(*m->tele) * WEFT_QPS);
+	unmap(m->dtele, sizeof(*m->dtele));
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (*fds[i] >= 0)
 			close(*fds[i]);
@@ -329,6 +334,7 @@ static void free_owner(struct weft_dev *dev, uint32_t slot)
 	for (i = 0; i < WEFT_QPS; i++)
 		if (m->ctl[i].state != WEFT_QP_FREE && m->ctl[i].owner == slot) {
 			weft_pins_settle_qp(dev, i);
+			weft_tele_ended(dev, i, WEFT_TRACE_died);
 			__atomic_store_n(&m->ctl[i].state, WEFT_QP_FREE, __ATOMIC_RELEASE);
 		}
 	for (i = 0; i < WEFT_MRS; i++)

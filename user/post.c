@@ -43,10 +43,22 @@ static unsigned frame_len(const struct weft_qp *qp, uint32_t len)
 	return n < DB_FRAME_MIN ? DB_FRAME_MIN : n;
 }
 
+/* The time in wire ticks, for the histogram of WRITEs; 0: nobody wants it. */
+static uint32_t stamp(const struct weft_dev *dev)
+{
+	uint32_t t;
+
+	if (__atomic_load_n(&dev->maps.cfg->flags, __ATOMIC_RELAXED) & WEFT_DEV_NO_TELE)
+		return 0;
+	t = weft_now_ns() >> WEFT_TS_SHIFT;
+	return t ? t : 1;
+}
+
 int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 {
 	uint32_t prod = qp->prod, room;
 	int done = 0, err = 0;
+	uint32_t posted;
 
 	if (n < 1)
 		return weft_err_quiet(EINVAL, qp->dev->ifname, "%d WRITEs to post; 1 or more", n);
@@ -57,6 +69,7 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 				      weft_wc_str(qp->status));
 	/* acquire: the poll that freed an entry has read it */
 	room = WEFT_DEPTH - (prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
+	posted = stamp(qp->dev);
 	for (; done < n; done++, w++) {
 		struct weft_wqe *e = &qp->ring->sq[prod & (WEFT_SQ_DEPTH - 1)];
 
@@ -73,7 +86,7 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 		e->len = w->len;
 		e->lkey = w->mr->key;
 		e->rkey = w->rkey;
-		e->flags = 0;
+		e->posted = posted;
 		qp->wr_id[prod & (WEFT_DEPTH - 1)] = w->wr_id;
 		qp->wr_len[prod & (WEFT_DEPTH - 1)] = w->len;
 		prod++;

@@ -62,6 +62,7 @@ static int take_slot(struct weft_qp *qp)
 
 		if (__atomic_load_n(&ctl->state, __ATOMIC_ACQUIRE) != WEFT_QP_FREE)
 			continue;
+		weft_tele_take(dev, i);
 		memset(ctl, 0, sizeof(*ctl));
 		qp->slot = i;
 		qp->num = WEFT_QPN(i, gen ? gen : 1);
@@ -239,6 +240,7 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 	weft_check_expand(mine->secret ^ theirs->secret, ctl->hkey);
 	memcpy(qp->priv, theirs->priv, theirs->priv_len);
 	qp->priv_len = theirs->priv_len;
+	weft_tele_connected(qp);
 	__atomic_store_n(&ctl->state, WEFT_QP_RTS, __ATOMIC_RELEASE);
 
 	err = weft_ctl_watch_qp(qp);
@@ -303,6 +305,7 @@ void weft_qp_fail_end(struct weft_qp *qp)
 		if (why != WEFT_WC_REM_CLOSED_ERR && r->tx_err_ssn - done < prod - done)
 			qp->err_at = r->tx_err_ssn;
 	}
+	weft_tele_failed(qp, why);
 	__atomic_store_n(&qp->status, (int)why, __ATOMIC_RELEASE);
 	weft_cm_bye(qp, r->rx_err ? r->rx_err : WEFT_NAK_CLOSED);
 	weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: failed: %s", qp->dev->ifname, qp->num,
@@ -332,8 +335,10 @@ static void release(struct weft_qp *qp)
 	struct weft_qpctl *ctl = &dev->maps.ctl[qp->slot];
 
 	weft_cq_quiesce(qp->cq, qp);
-	if (ctl->created)
+	if (ctl->created) {
 		weft_pins_settle_qp(dev, qp->slot);
+		weft_tele_ended(dev, qp->slot, WEFT_TRACE_closed);
+	}
 	weft_cm_bye(qp, qp->ring->rx_err ? qp->ring->rx_err : WEFT_NAK_CLOSED);
 	if (qp->cm_fd >= 0)
 		close(qp->cm_fd);
@@ -425,6 +430,7 @@ int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets)
 		return weft_err(EINVAL, qp->dev->ifname, "cwnd is %u; 1 to %d packets", packets,
 				WEFT_CWND_MAX);
 	__atomic_store_n(&qp->dev->maps.ctl[qp->slot].cwnd, packets, __ATOMIC_RELAXED);
+	weft_tele_cwnd(&qp->dev->maps.tele[qp->slot], packets);
 	return 0;
 }
 

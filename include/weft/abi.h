@@ -7,10 +7,12 @@
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <weft/core/check.h>
+#include <weft/core/hist.h>
 #include <weft/core/ring.h>
+#include <weft/core/trace.h>
 #include <weft/wire.h>
 
-#define WEFT_ABI         2
+#define WEFT_ABI         3
 
 /* Registered memory: chunks of mmapable array maps. */
 #define WEFT_CHUNK_SHIFT 21
@@ -30,6 +32,7 @@
 #define WEFT_DEV_CSUM4   0x1 /* UDP checksum over the whole packet on IPv4 too */
 #define WEFT_DEV_PERSIST 0x2 /* `weft up`: stays without users */
 #define WEFT_DEV_DOWN    0x4 /* being taken down */
+#define WEFT_DEV_NO_TELE 0x8 /* no histograms */
 
 struct weft_devcfg { /* map devcfg[0], written by the control plane */
 	__u32 abi;   /* WEFT_ABI */
@@ -133,6 +136,57 @@ struct weft_qprx { /* map qprx[slot]: receiving side */
 	__u32 pad;
 	struct weft_rx rx;
 } __attribute__((aligned(64)));
+
+/* ---- telemetry ---- */
+
+/* Whose events these are. All 0: of a QP that never was connected. */
+struct weft_tele_id { /* written by the control plane */
+	__u32 qpn, dqpn;
+	__u32 flags; /* WEFT_QPF_* */
+	__u32 pid;
+	__u32 saddr[4], daddr[4];       /* as in weft_qpctl */
+	__u64 connected, failed, ended; /* CLOCK_MONOTONIC, ns; 0: not (yet) */
+	__u32 cwnd;                     /* configured, as last noted */
+	__u32 status;                   /* with `failed`: enum weft_wc_status */
+};
+
+/*
+ * A QP's. It stays after the QP's end, until the slot is taken again; then its
+ * times are added to the device's, and what failed is copied there. CPUs share
+ * lanes by their number, so that as a rule no two write the same cache line.
+ */
+#define WEFT_TELE_LANES 2
+
+struct weft_tele { /* map qptele[slot] */
+	struct {
+		__u64 rx_bytes; /* payload placed */
+		__u32 last_ack; /* when, wire ticks */
+		__u32 pad[13];
+	} lane[WEFT_TELE_LANES];
+	struct weft_hist rtt[WEFT_TELE_LANES]; /* of every ACK */
+	struct weft_hist lat;                  /* from posting to completion, of every WRITE */
+	struct weft_tele_id id;
+	__u32 first; /* an ACK has come */
+	__u32 pad[11];
+	struct weft_trace trace;
+	__u32 pad1[14];
+} __attribute__((aligned(64)));
+
+#define WEFT_TELE_PAST 32 /* failed QPs that are remembered */
+
+struct weft_tele_past {
+	struct weft_tele_id id;
+	__u32 last_ack;
+	__u32 pad;
+	struct weft_trace trace;
+};
+
+struct weft_devtele { /* map devtele[0], written by the control plane under the tables' lock */
+	struct weft_hist rtt, lat; /* of QPs whose slots have other QPs now */
+	__u32 npast;               /* ever */
+	__u32 seq;                 /* odd: being written, read again */
+	struct weft_tele_past past[WEFT_TELE_PAST];
+};
 
 /* ---- doorbells and unfilled frames ---- */
 
@@ -254,6 +308,7 @@ _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
 _Static_assert(sizeof(struct weft_devcfg) == 48, "devcfg");
 _Static_assert(sizeof(struct weft_devrun) == 64 + 64 * WEFT_DOMAINS, "devrun");
 _Static_assert(sizeof(struct weft_db) == 20, "doorbell");
+_Static_assert(sizeof(struct weft_tele_id) == 80, "telemetry");
 #define LINE_OF(type, field) \
 	_Static_assert(offsetof(type, field) % 64 == 0, #field " begins a cache line")
 LINE_OF(struct weft_qptx, tx.payload);
@@ -263,6 +318,8 @@ LINE_OF(struct weft_qptx, tx.dom);
 LINE_OF(struct weft_qptx, tx.slot);
 LINE_OF(struct weft_qptx, tx.wqe);
 LINE_OF(struct weft_qprx, rx.word);
+LINE_OF(struct weft_tele, id);
+LINE_OF(struct weft_tele, trace);
 #undef LINE_OF
 _Static_assert(sizeof(struct weft_stats) == 8 * (WEFT_DROP_COUNT + WEFT_COUNT_COUNT), "stats");
 

@@ -71,6 +71,7 @@ struct weft_open_opts {
 	uint16_t port;   /* UDP port, 1 to 65535 but not 4791; 0: 4793, or what it is already */
 	uint8_t csum;    /* 1: UDP checksum on IPv4 as well (IPv6 always); 0: off, or what it is */
 	uint8_t persist; /* 1: stays attached without users, until weft_down() */
+	uint8_t no_telemetry; /* 1: no latency histograms. First opener decides */
 };
 
 /*

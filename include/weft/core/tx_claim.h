@@ -181,11 +181,14 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		q->len = src->len;
 		q->lkey = src->lkey;
 		q->rkey = src->rkey;
+		q->posted = src->posted;
 		if (q->len > WEFT_MSG_MAX) {
 			tx->err = WEFT_TX_ERR_RING;
 			tx->err_ssn = tx->cons;
 			return WEFT_CLAIM_ERROR;
 		}
+		tx->msgs++;
+		tx->bytes += q->len;
 	}
 	s->ssn = tx->cons;
 	s->seg = tx->seg;

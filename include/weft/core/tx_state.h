@@ -43,7 +43,7 @@ struct weft_wqe {
 	__u64 roff; /* target: offset from the remote MR's start */
 	__u32 len;  /* 0 to WEFT_MSG_MAX */
 	__u32 lkey, rkey;
-	__u32 flags; /* 0 */
+	__u32 posted; /* when, wire ticks; 0: not told. For statistics only */
 };
 
 /* One PSN of the window: half a cache line, and its neighbour there is half a window away. */
@@ -102,7 +102,8 @@ struct weft_tx {
 	__u32 psn0;      /* first PSN */
 	__u32 wraps;     /* how often nxt has wrapped to 0 */
 	__u64 retransmits, spurious, timeouts, ce;
-	__u32 pad1[14];
+	__u64 msgs, bytes; /* work requests begun, and what is in them */
+	__u32 pad1[10];
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	struct weft_tx_dom dom[WEFT_DOMAINS];

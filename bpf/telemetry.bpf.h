@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Telemetry: histograms of round trips and WRITEs, bytes received, the trace of a QP's events. */
+#ifndef WEFT_TELEMETRY_BPF_H
+#define WEFT_TELEMETRY_BPF_H
+
+#include "frame.bpf.h"
+
+static __always_inline bool tele_on(void)
+{
+	struct weft_devcfg *cfg = cfg_get();
+
+	return cfg && !(READ_ONCE(cfg->flags) & WEFT_DEV_NO_TELE);
+}
+
+static __always_inline __u32 tele_lane(void)
+{
+	return bpf_get_smp_processor_id() & (WEFT_TELE_LANES - 1);
+}
+
+/* Note an event; kind | x << 16. Off the fast path: always on. */
+STEP int tele_note(__u32 slot, __u32 what, __u32 a, __u32 b, __u32 c)
+{
+	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &slot);
+	struct weft_trace_event e = { .kind = what, .x = what >> 16, .a = a, .b = b, .c = c };
+
+	if (!t)
+		return 0;
+	e.now = bpf_ktime_get_ns();
+	weft_trace_note(&t->trace, &e);
+	return 0;
+}
+
+#define tele_event(slot, kind, x, a, b, c) \
+	tele_note(slot, WEFT_TRACE_##kind | (__u32)(x) << 16, a, b, c)
+
+struct tele_done {
+	__u32 slot, now, ssn;
+};
+
+/* The WRITE `i` after d->ssn is complete. */
+static long tele_write(__u32 i, struct tele_done *d)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &d->slot);
+	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &d->slot);
+	__u32 posted, age;
+
+	if (!q || !t)
+		return 1;
+	/* the application's word, which it may spoil for itself */
+	posted = READ_ONCE(q->tx.wqe[(d->ssn + i) & (WEFT_SQ_DEPTH - 1)].posted);
+	age = d->now - posted;
+	if (posted && (__s32)age >= 0)
+		__sync_fetch_and_add(&t->lat.n[weft_hist_at(age)], 1);
+	return 0;
+}
+
+/*
+ * The ACK in wk was scored, and completed wk->wrote WRITEs. Which they are is read without the
+ * lock: if another CPU has scored since, newer ones stand in for them. Not part of tx_ack(), since
+ * what is there the verifier walks once for each way through the locked section.
+ */
+STEP int tele_ack(struct work *wk, __u32 slot)
+{
+	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &slot);
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct tele_done d = { .slot = slot };
+	__u32 lane = tele_lane(), rtt, n;
+
+	if (!wk || !wk->acked || !t || !q || !tele_on())
+		return 0;
+	n = wk->wrote;
+	d.now = wk->acked;
+	d.ssn = READ_ONCE(q->tx.done) - n;
+	rtt = d.now - bpf_ntohl(wk->pkt.u.h.ts);
+	WRITE_ONCE(t->lane[lane].last_ack, d.now);
+	/* else the echoed time is not ours, or of another age: as in weft_tx_ack() */
+	if (rtt < WEFT_TICKS_US(10000000))
+		__sync_fetch_and_add(&t->rtt[lane].n[weft_hist_at(rtt)], 1);
+	if (unlikely(!READ_ONCE(t->first)) && !__sync_lock_test_and_set(&t->first, 1))
+		tele_event(slot, first_ack, 0, bpf_ntohl(wk->pkt.u.h.psn), rtt, 0);
+	if (n && n <= WEFT_SQ_DEPTH)
+		bpf_loop(n, tele_write, &d, 0);
+	return 0;
+}
+
+/* A payload of len bytes was placed. */
+static __always_inline void tele_rx(__u32 slot, __u32 len)
+{
+	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &slot);
+
+	if (t && tele_on())
+		__sync_fetch_and_add(&t->lane[tele_lane()].rx_bytes, len);
+}
+
+/* The timer found packets too late: the oldest that waits, and since when. */
+STEP int tele_rto(__u32 slot, __u32 now)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	__u32 una, age;
+
+	if (!q)
+		return 0;
+	una = READ_ONCE(q->tx.una);
+	age = now - q->tx.slot[weft_tx_at(una)].ts;
+	tele_event(slot, rto, q->tx.rtt.backoff, una, ((__u64)age << WEFT_TS_SHIFT) / 1000,
+		   q->tx.inflight + q->tx.nlost);
+	return 0;
+}
+
+#endif

@@ -75,7 +75,7 @@ SAN_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-
 UB_FLAGS  := -O2 -g -fsanitize=undefined -fno-sanitize-recover=all
 COV_FLAGS := -O0 -g --coverage -fkeep-inline-functions
 LIBS      := -Wl,--as-needed -lxdp -lbpf -lmnl -lpthread -lm
-TOOL_LIBS := $(LIBS) -ljson-c
+TOOL_LIBS := $(LIBS) -ljson-c -lmicrohttpd -lncursesw -ltinfo
 # A make of our own uses every core unless the caller chose a number of jobs.
 SUBMAKE    = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 link       = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)

@@ -17,6 +17,8 @@ declare -A PKG_PROVIDES=(
 	[libxdp-dev]=hdr:xdp/libxdp.h
 	[libmnl-dev]=hdr:libmnl/libmnl.h
 	[libjson-c-dev]=hdr:json-c/json.h
+	[libmicrohttpd-dev]=hdr:microhttpd.h
+	[libncurses-dev]=hdr:curses.h
 	[libcmocka-dev]=cmocka
 	[iproute2]=cmd:ip
 	[procps]=cmd:ps
@@ -38,14 +40,18 @@ declare -A PKG_PROVIDES=(
 	[xz-utils]=cmd:unxz
 	[iputils-ping]=cmd:ping
 	[xdp-tools]=cmd:xdp-loader
+	[tmux]=cmd:tmux
+	[curl]=cmd:curl
 )
 
-PKGS_build=(gcc libc6-dev clang bpftool libbpf-dev libxdp-dev libmnl-dev libjson-c-dev)
+PKGS_build=(gcc libc6-dev clang bpftool libbpf-dev libxdp-dev libmnl-dev libjson-c-dev
+	libmicrohttpd-dev libncurses-dev)
 PKGS_tests=(libcmocka-dev)
 PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
 PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
 PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
-	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools)
+	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools
+	tmux curl)
 
 # Is what package $1 provides there?
 pkg_present() {

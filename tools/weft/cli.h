@@ -87,6 +87,11 @@ int pins_each(const char *dev, int (*one)(const struct pinned *p, struct json_ob
 
 /* ---- counters, stats.c ---- */
 
+struct stats_counter {
+	const char *name, *text;
+};
+extern const struct stats_counter stats_drops[WEFT_DROP_COUNT], stats_counts[WEFT_COUNT_COUNT];
+
 int stats_sum(const struct pinned *p, struct weft_stats *sum); /* 0, or -1 after a message */
 
 /* ---- commands: what follows their name; return the exit status ---- */
@@ -99,6 +104,10 @@ int cmd_mr(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 
+int cmd_top(int argc, char **argv);
+int cmd_metrics(int argc, char **argv);
+
+int qp_trace(int argc, char **argv);
 int perf_server(int argc, char **argv);
 int perf_write(int argc, char **argv);
 

@@ -17,11 +17,13 @@
 #include "internal.h"
 
 static const char up_help[] =
-	"usage: weft up DEV [ port N ] [ csum { on | off } ]\n"
+	"usage: weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]\n"
 	"\n"
 	"Attach weft to DEV until 'weft down DEV', also while no process uses it.\n"
 	"  port N   UDP port of weft's packets, 1 to 65535 but not 4791; default 4793\n"
-	"  csum on  UDP checksum over whole packets on IPv4 as well; IPv6 always has it; default off\n";
+	"  csum on  UDP checksum over whole packets on IPv4 as well; IPv6 always has it; default off\n"
+	"  telemetry off\n"
+	"           no histograms of round trips and WRITEs, no bytes received of each QP; default on\n";
 
 static const char down_help[] =
 	"usage: weft down DEV\n"
@@ -38,21 +40,26 @@ static const char dev_help[] =
 	"checksum mode, UDP port, budget, users, doorbell, pin directory.\n";
 
 /* Who comes first decides; what can be asked of the library it has refused itself. */
-static int check_csum_off(const char *dev, const struct weft_devcfg *cfg, int csum)
+static int check_options(const char *dev, const struct weft_devcfg *cfg, int csum, int tele)
 {
 	if (!csum && cfg->flags & WEFT_DEV_CSUM4)
 		return cli_fail(dev, "is up with csum on; to change it run 'weft down %s' first",
 				dev);
+	if (tele >= 0 && tele == !!(cfg->flags & WEFT_DEV_NO_TELE))
+		return cli_fail(dev,
+				"is up with telemetry %s; to change it run 'weft down %s' first",
+				tele ? "off" : "on", dev);
 	return CLI_OK;
 }
 
 int cmd_up(int argc, char **argv)
 {
 	struct weft_open_opts o = { .size = sizeof(o) };
-	int rc = cli_common("up", up_help, &argc, &argv), csum = -1, n;
+	int rc = cli_common("up", up_help, &argc, &argv), csum = -1, tele = -1, n;
 	struct weft_dev *dev;
 	const char *name;
 	uint64_t port;
+	int on;
 
 	if (rc >= 0)
 		return rc;
@@ -61,7 +68,8 @@ int cmd_up(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	for (int i = n; i < argc; i += 2) {
-		if (strcmp(argv[i], "port") && strcmp(argv[i], "csum"))
+		if (strcmp(argv[i], "port") && strcmp(argv[i], "csum") &&
+		    strcmp(argv[i], "telemetry"))
 			return cli_usage("up", "what is \"%s\"", argv[i]);
 		if (i + 1 == argc)
 			return cli_usage("up", "\"%s\" needs a value", argv[i]);
@@ -69,12 +77,15 @@ int cmd_up(int argc, char **argv)
 			if (!cli_u64(argv[i + 1], 1, 65535, &port) || port == 4791)
 				return cli_usage("up", "port must be 1 to 65535 but not 4791");
 			o.port = port;
-		} else {
-			csum = !strcmp(argv[i + 1], "on");
-			if (!csum && strcmp(argv[i + 1], "off"))
-				return cli_usage("up", "csum is on or off");
-			o.csum = csum;
+			continue;
 		}
+		on = !strcmp(argv[i + 1], "on");
+		if (!on && strcmp(argv[i + 1], "off"))
+			return cli_usage("up", "%s is on or off", argv[i]);
+		if (!strcmp(argv[i], "csum"))
+			o.csum = csum = on;
+		else
+			o.no_telemetry = !(tele = on);
 	}
 	rc = weft_open(name, &o, &dev);
 	if (rc)
@@ -84,7 +95,7 @@ int cmd_up(int argc, char **argv)
 	 * interface of that name that is gone, or may be gone the next moment. And
 	 * only what is as asked for is made to stay.
 	 */
-	rc = check_csum_off(name, dev->maps.cfg, csum);
+	rc = check_options(name, dev->maps.cfg, csum, tele);
 	if (!rc)
 		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
 	weft_close(dev);
@@ -264,6 +275,7 @@ static void show_text(const struct pinned *p, const struct facts *f)
 		printf("    payload v%d  %u B (%s)\n", v6 ? 6 : 4, f->payload[v6], f->why[v6]);
 	printf("    growth      %s (%s)\n", f->growth, f->growth_why);
 	printf("    csum        IPv4 %s, IPv6 on\n", csum4 ? "on" : "off");
+	printf("    telemetry   %s\n", p->cfg.flags & WEFT_DEV_NO_TELE ? "off" : "on");
 	printf("    udp port    %u\n", p->cfg.port);
 	printf("    budget      %u tokens a domain, at most %u\n", p->cfg.budget, p->cfg.hard);
 	printf("    users       %d", f->users);
@@ -319,6 +331,7 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	cli_add_bool(sub, "ipv4", p->cfg.flags & WEFT_DEV_CSUM4);
 	cli_add_bool(sub, "ipv6", true);
 	json_object_object_add(o, "csum", sub);
+	cli_add_bool(o, "telemetry", !(p->cfg.flags & WEFT_DEV_NO_TELE));
 	cli_add_u64(o, "port", p->cfg.port);
 	cli_add_u64(o, "budget", p->cfg.budget);
 	cli_add_u64(o, "hard", p->cfg.hard);

@@ -19,14 +19,17 @@ struct cli cli;
 static const char help[] =
 	"usage: weft [ OPTIONS ] OBJECT { COMMAND | help }\n"
 	"\n"
-	"       weft up DEV [ port N ] [ csum { on | off } ]\n"
+	"       weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]\n"
 	"       weft down DEV\n"
 	"       weft dev [ show ] [ DEV ]\n"
 	"       weft dev flush\n"
 	"       weft qp [ show ] [ DEV ]\n"
 	"       weft qp set DEV QPN cwnd PACKETS\n"
+	"       weft qp trace DEV [ QPN ]\n"
 	"       weft mr [ show ] [ DEV ]\n"
 	"       weft stats [ show ] [ DEV ] [ all ]\n"
+	"       weft top [ DEV ] [ -b ] [ -n N ] [ -d SECONDS ]\n"
+	"       weft metrics [ DEV ] [ --listen [ADDR]:PORT ]\n"
 	"       weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"\n"
@@ -42,8 +45,9 @@ static const struct object {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } objects[] = {
-	{ "up", cmd_up }, { "down", cmd_down },   { "dev", cmd_dev },   { "qp", cmd_qp },
-	{ "mr", cmd_mr }, { "stats", cmd_stats }, { "perf", cmd_perf },
+	{ "up", cmd_up },     { "down", cmd_down }, { "dev", cmd_dev },
+	{ "qp", cmd_qp },     { "mr", cmd_mr },     { "stats", cmd_stats },
+	{ "perf", cmd_perf }, { "top", cmd_top },   { "metrics", cmd_metrics },
 };
 
 static const struct object *find_object(const char *name)

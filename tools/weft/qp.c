@@ -11,43 +11,28 @@
 #include <unistd.h>
 #include <bpf/bpf.h>
 
-#include "cli.h"
 #include "internal.h"
+#include "qps.h"
 
 static const char help[] =
 	"usage: weft qp [ show ] [ DEV ] [ -j ]\n"
 	"       weft qp set DEV QPN cwnd PACKETS\n"
+	"       weft qp trace DEV [ QPN ] [ -j ]\n"
 	"\n"
 	"show: queue pairs of DEV or of every interface.\n"
 	"set:  the congestion window of a connected queue pair, 1 to 512 packets. It takes effect\n"
-	"      with the next acknowledgement. QPN as printed by show.\n";
-
-static const char *const states[] = {
-	[WEFT_QP_FREE] = "free", [WEFT_QP_INIT] = "init",     [WEFT_QP_RTS] = "rts",
-	[WEFT_QP_ERR] = "error", [WEFT_QP_CLOSED] = "closed",
-};
-
-/* Everything known about one QP. */
-struct view {
-	const struct pinned *p;
-	struct weft_qpctl ctl;
-	struct weft_qptx tx;
-	struct weft_qprx rx;
-	char local[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN];
-	const char *state;
-	int pid;
-	double age, srtt_us, rto_us;
-	unsigned cq_qps;
-};
+	"      with the next acknowledgement. QPN as printed by show.\n"
+	"trace: the last events of a queue pair, also of one that is gone; without QPN a line for each\n"
+	"       that has failed.\n";
 
 /* Memory that an idle QP takes, kernel and user; its CQ, which QPs can share, apart. */
 static const struct {
 	const char *name;
 	unsigned bytes;
 } memory[] = {
-	{ "qptx", sizeof(struct weft_qptx) },   { "qprx", sizeof(struct weft_qprx) },
-	{ "qpctl", sizeof(struct weft_qpctl) }, { "ring", sizeof(struct weft_ring) },
-	{ "library", sizeof(struct weft_qp) },
+	{ "qptx", sizeof(struct weft_qptx) },      { "qprx", sizeof(struct weft_qprx) },
+	{ "qpctl", sizeof(struct weft_qpctl) },    { "ring", sizeof(struct weft_ring) },
+	{ "telemetry", sizeof(struct weft_tele) }, { "library", sizeof(struct weft_qp) },
 };
 
 /* A ring buffer is its data, two position pages and one page of its own. */
@@ -65,51 +50,17 @@ static unsigned bytes_per_qp(void)
 	return sum;
 }
 
-static void derive(struct view *v)
-{
-	int af = v->ctl.flags & WEFT_QPF_V6 ? AF_INET6 : AF_INET;
-	struct timespec ts;
-
-	inet_ntop(af, v->ctl.saddr, v->local, sizeof(v->local));
-	inet_ntop(af, v->ctl.daddr, v->peer, sizeof(v->peer));
-	v->state = v->ctl.state < sizeof(states) / sizeof(states[0]) ? states[v->ctl.state] : "?";
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	v->age = ts.tv_sec + ts.tv_nsec / 1e9 - v->ctl.created / 1e9;
-	v->srtt_us = (double)v->tx.tx.rtt.srtt8 * (1 << WEFT_TS_SHIFT) / 8e3;
-	v->rto_us = (double)weft_rto(&v->tx.tx.rtt) * (1 << WEFT_TS_SHIFT) / 1e3;
-}
-
-/* Why a QP is in error, "" when it is not. */
-static const char *error_text(const struct view *v)
-{
-	static const char *const nak[] = {
-#define X(name, val, text) [val] = text,
-		WEFT_NAKS(X)
-#undef X
-	};
-	uint32_t code = v->rx.rx.err;
-
-	if (v->tx.tx.err == WEFT_TX_ERR_LOCAL)
-		return "local key, bounds or rights";
-	if (v->tx.tx.err == WEFT_TX_ERR_RING)
-		return "send queue is corrupt";
-	if (v->tx.tx.err == WEFT_TX_ERR_NAK)
-		code = v->tx.tx.err_info;
-	if (!code)
-		return "";
-	return code < sizeof(nak) / sizeof(nak[0]) && nak[code] ? nak[code] : "unknown refusal";
-}
-
-static unsigned messages_out(const struct view *v)
+static unsigned messages_out(const struct qp_view *v)
 {
 	return v->tx.tx.cons - v->tx.tx.done + (v->tx.tx.seg ? 1 : 0);
 }
 
-static void show_text(const struct view *v)
+static void show_text(const struct qp_view *v)
 {
 	const struct weft_tx *tx = &v->tx.tx;
 	char pid[16] = "-", ca[INET6_ADDRSTRLEN + 2], cb[INET6_ADDRSTRLEN + 2];
 	bool v6 = v->ctl.flags & WEFT_QPF_V6;
+	char times[96];
 
 	if (v->pid)
 		snprintf(pid, sizeof(pid), "%d", v->pid);
@@ -117,9 +68,9 @@ static void show_text(const struct view *v)
 	snprintf(cb, sizeof(cb), v6 ? "[%s]" : "%s", v->peer);
 	printf("%s qpn 0x%08x state %s owner %u pid %s %s -> %s peer-qpn 0x%08x age %.1f s\n",
 	       v->p->ifname, v->ctl.qpn, v->state, v->ctl.owner, pid, ca, cb, v->ctl.dqpn, v->age);
-	if (*error_text(v))
+	if (*qp_error_text(v))
 		printf("    error: %s%s\n", v->rx.rx.err ? "we refused the peer: " : "",
-		       error_text(v));
+		       qp_error_text(v));
 	printf("    payload %u B  csum %s  evs %u  cq %u (%u QPs)  pd 0x%08x\n", v->ctl.payload,
 	       v->ctl.flags & WEFT_QPF_CSUM ? "on" : "off", v->ctl.nev, v->ctl.cq, v->cq_qps,
 	       v->ctl.pd);
@@ -131,11 +82,16 @@ static void show_text(const struct view *v)
 	       (unsigned long long)weft_tx_packets(tx), (unsigned long long)tx->retransmits,
 	       (unsigned long long)tx->spurious, (unsigned long long)tx->timeouts,
 	       (unsigned long long)tx->ce);
-	printf("    received: psn next %u  messages arrived %u\n", v->rx.rx.next, v->rx.rx.msn);
+	printf("    delivered %llu B in %llu messages\n", (unsigned long long)v->tx_bytes,
+	       (unsigned long long)v->tx_msgs);
+	printf("    round trip  %s\n", hist_text(&v->rtt, times));
+	printf("    write       %s\n", hist_text(&v->lat, times));
+	printf("    received: psn next %u  messages arrived %u  %llu B\n", v->rx.rx.next,
+	       v->rx.rx.msn, (unsigned long long)v->rx_bytes);
 	printf("    memory %u B, and its cq %u B\n", bytes_per_qp(), cq_bytes());
 }
 
-static void show_json(const struct view *v, struct json_object *out)
+static void show_json(const struct qp_view *v, struct json_object *out)
 {
 	struct json_object *o = json_object_new_object(), *m = json_object_new_object();
 	const struct weft_tx *tx = &v->tx.tx;
@@ -170,11 +126,16 @@ static void show_json(const struct view *v, struct json_object *out)
 	cli_add_u64(o, "spurious", tx->spurious);
 	cli_add_u64(o, "timeouts", tx->timeouts);
 	cli_add_u64(o, "ce", tx->ce);
+	cli_add_u64(o, "tx_bytes", v->tx_bytes);
+	cli_add_u64(o, "tx_messages", v->tx_msgs);
+	json_object_object_add(o, "rtt_us", hist_json(&v->rtt));
+	json_object_object_add(o, "latency_us", hist_json(&v->lat));
+	cli_add_u64(o, "rx_bytes", v->rx_bytes);
 	cli_add_u64(o, "rx_next", v->rx.rx.next);
 	cli_add_u64(o, "arrived", v->rx.rx.msn);
 	cli_add_u64(o, "tx_err", tx->err);
 	cli_add_u64(o, "rx_err", v->rx.rx.err);
-	cli_add_str(o, "error", error_text(v));
+	cli_add_str(o, "error", qp_error_text(v));
 	cli_add_u64(o, "bytes_per_qp", bytes_per_qp());
 	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
 		cli_add_u64(m, memory[i].name, memory[i].bytes);
@@ -183,56 +144,24 @@ static void show_json(const struct view *v, struct json_object *out)
 	json_object_array_add(out, o);
 }
 
+static void show_one(const struct qp_view *v, void *out)
+{
+	if (out)
+		show_json(v, out);
+	else
+		show_text(v);
+}
+
 static int show(const struct pinned *p, struct json_object *out)
 {
-	struct weft_qpctl *ctl = calloc(WEFT_QPS, sizeof(*ctl));
-	struct view *v = calloc(1, sizeof(*v));
-	int cfd, tfd = -1, rfd = -1, pid[WEFT_PROCS], rc = CLI_FAIL;
-
-	cfd = pins_map(p, "qpctl", sizeof(*ctl));
-	if (cfd >= 0)
-		tfd = pins_map(p, "qptx", sizeof(v->tx));
-	if (tfd >= 0)
-		rfd = pins_map(p, "qprx", sizeof(v->rx));
-	if (rfd < 0 || !ctl || !v)
-		goto out;
-	pins_users(p, pid);
-	for (uint32_t i = 0; i < WEFT_QPS; i++)
-		bpf_map_lookup_elem(cfd, &i, &ctl[i]);
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
-		if (ctl[i].state == WEFT_QP_FREE)
-			continue;
-		v->p = p;
-		v->ctl = ctl[i];
-		if (bpf_map_lookup_elem_flags(tfd, &i, &v->tx, BPF_F_LOCK) ||
-		    bpf_map_lookup_elem_flags(rfd, &i, &v->rx, BPF_F_LOCK))
-			continue;
-		v->pid = ctl[i].owner < WEFT_PROCS ? pid[ctl[i].owner] : 0;
-		v->cq_qps = 0;
-		for (unsigned k = 0; k < WEFT_QPS; k++)
-			v->cq_qps += ctl[k].state != WEFT_QP_FREE && ctl[k].cq == ctl[i].cq;
-		derive(v);
-		if (out)
-			show_json(v, out);
-		else
-			show_text(v);
-	}
-	rc = CLI_OK;
-out:
-	if (rfd >= 0)
-		close(rfd);
-	if (tfd >= 0)
-		close(tfd);
-	if (cfd >= 0)
-		close(cfd);
-	free(v);
-	free(ctl);
-	return rc;
+	return qps_each(p, show_one, out) ? CLI_FAIL : CLI_OK;
 }
 
 /* The control block is shared memory: one word is stored, nothing around it. */
 static int set_cwnd(const struct pinned *p, uint32_t qpn, uint32_t cwnd)
 {
+	size_t tele_len = WEFT_QPS * sizeof(struct weft_tele);
+	struct weft_tele *tele = MAP_FAILED;
 	size_t len = WEFT_QPS * sizeof(struct weft_qpctl);
 	uint32_t slot = WEFT_QPN_SLOT(qpn);
 	struct weft_qpctl *ctl;
@@ -252,6 +181,15 @@ static int set_cwnd(const struct pinned *p, uint32_t qpn, uint32_t cwnd)
 	else
 		__atomic_store_n(&ctl[slot].cwnd, cwnd, __ATOMIC_RELAXED);
 	munmap(ctl, len);
+	fd = rc ? -1 : pins_map(p, "qptele", sizeof(*tele));
+	if (fd >= 0) {
+		tele = mmap(NULL, tele_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+	}
+	if (tele != MAP_FAILED) {
+		weft_tele_cwnd(&tele[slot], cwnd);
+		munmap(tele, tele_len);
+	}
 	return rc;
 }
 
@@ -288,6 +226,8 @@ int cmd_qp(int argc, char **argv)
 		return rc;
 	if (argc && !strcmp(argv[0], "set"))
 		return set(argc - 1, argv + 1);
+	if (argc && !strcmp(argv[0], "trace"))
+		return qp_trace(argc - 1, argv + 1);
 	if (argc && !strcmp(argv[0], "show")) {
 		argc--;
 		argv++;

@@ -8,7 +8,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "cli.h"
+#include "qps.h"
 
 static const char help[] =
 	"usage: weft stats [ show ] [ DEV ] [ all ] [ -j ]\n"
@@ -19,13 +19,12 @@ static const char help[] =
 
 static bool show_all;
 
-static const struct counter {
-	const char *name, *text;
-} drops[] = {
+const struct stats_counter stats_drops[WEFT_DROP_COUNT] = {
 #define X(name, text) { #name, text },
 	WEFT_DROPS(X)
 #undef X
-}, counts[] = {
+};
+const struct stats_counter stats_counts[WEFT_COUNT_COUNT] = {
 #define X(name, text) { #name, text },
 	WEFT_COUNTS(X)
 #undef X
@@ -53,7 +52,7 @@ int stats_sum(const struct pinned *p, struct weft_stats *sum)
 	return rc ? -1 : 0;
 }
 
-static struct json_object *to_json(const uint64_t *v, const struct counter *c, unsigned n)
+static struct json_object *to_json(const uint64_t *v, const struct stats_counter *c, unsigned n)
 {
 	struct json_object *o = json_object_new_object();
 
@@ -62,7 +61,7 @@ static struct json_object *to_json(const uint64_t *v, const struct counter *c, u
 	return o;
 }
 
-static void to_text(const char *what, const uint64_t *v, const struct counter *c, unsigned n)
+static void to_text(const char *what, const uint64_t *v, const struct stats_counter *c, unsigned n)
 {
 	unsigned shown = 0;
 
@@ -79,24 +78,33 @@ static void to_text(const char *what, const uint64_t *v, const struct counter *c
 
 static int show(const struct pinned *p, struct json_object *out)
 {
+	struct weft_hist rtt, lat;
 	struct weft_stats s;
+	struct tele t;
+	char times[96];
 
-	if (stats_sum(p, &s))
+	if (stats_sum(p, &s) || tele_open(p, &t))
 		return CLI_FAIL;
+	tele_device(&t, &rtt, &lat);
+	tele_close(&t);
 	if (out) {
 		struct json_object *o = json_object_new_object();
 
 		cli_add_str(o, "dev", p->ifname);
 		json_object_object_add(o, "drops",
-				       to_json((uint64_t *)&s.drop, drops, WEFT_DROP_COUNT));
-		json_object_object_add(o, "counts",
-				       to_json((uint64_t *)&s.count, counts, WEFT_COUNT_COUNT));
+				       to_json((uint64_t *)&s.drop, stats_drops, WEFT_DROP_COUNT));
+		json_object_object_add(
+			o, "counts", to_json((uint64_t *)&s.count, stats_counts, WEFT_COUNT_COUNT));
+		json_object_object_add(o, "rtt_us", hist_json(&rtt));
+		json_object_object_add(o, "latency_us", hist_json(&lat));
 		json_object_array_add(out, o);
 		return CLI_OK;
 	}
 	printf("%s:\n", p->ifname);
-	to_text("drops", (uint64_t *)&s.drop, drops, WEFT_DROP_COUNT);
-	to_text("counts", (uint64_t *)&s.count, counts, WEFT_COUNT_COUNT);
+	to_text("drops", (uint64_t *)&s.drop, stats_drops, WEFT_DROP_COUNT);
+	to_text("counts", (uint64_t *)&s.count, stats_counts, WEFT_COUNT_COUNT);
+	printf("  times\n    round trip %s\n", hist_text(&rtt, times));
+	printf("    write      %s\n", hist_text(&lat, times));
 	return CLI_OK;
 }
 

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Reads the QPs and the telemetry of a device from its pinned maps. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+
+#include "internal.h"
+#include "qps.h"
+
+/* ---- telemetry ---- */
+
+static const void *map_pin(const struct pinned *p, const char *name, size_t size, size_t n)
+{
+	int fd = pins_map(p, name, size);
+	void *m;
+
+	if (fd < 0)
+		return NULL;
+	m = mmap(NULL, n * size, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (m != MAP_FAILED)
+		return m;
+	cli_fail(p->ifname, "cannot map %s/%s: %s; run as root", p->dir, name, strerror(errno));
+	return NULL;
+}
+
+int tele_open(const struct pinned *p, struct tele *t)
+{
+	t->dev = NULL;
+	t->qp = map_pin(p, "qptele", sizeof(*t->qp), WEFT_QPS);
+	if (t->qp)
+		t->dev = map_pin(p, "devtele", sizeof(*t->dev), 1);
+	if (t->dev)
+		return 0;
+	tele_close(t);
+	return -1;
+}
+
+void tele_close(struct tele *t)
+{
+	if (t->qp)
+		munmap((void *)t->qp, WEFT_QPS * sizeof(*t->qp));
+	if (t->dev)
+		munmap((void *)t->dev, sizeof(*t->dev));
+	memset(t, 0, sizeof(*t));
+}
+
+static void qp_rtt(const struct weft_tele *t, struct weft_hist *rtt)
+{
+	for (unsigned i = 0; i < WEFT_TELE_LANES; i++)
+		weft_hist_add(rtt, &t->rtt[i]);
+}
+
+void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *lat)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+	uint32_t seq;
+
+	/* a QP's times move to the device's when its slot is taken again; who did it may have died */
+	for (int tries = 0; tries < 100; tries++) {
+		seq = __atomic_load_n(&t->dev->seq, __ATOMIC_ACQUIRE);
+		*rtt = t->dev->rtt;
+		*lat = t->dev->lat;
+		for (unsigned i = 0; i < WEFT_QPS; i++) {
+			if (!t->qp[i].id.qpn)
+				continue;
+			qp_rtt(&t->qp[i], rtt);
+			weft_hist_add(lat, &t->qp[i].lat);
+		}
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (!(seq & 1) && seq == __atomic_load_n(&t->dev->seq, __ATOMIC_RELAXED))
+			return;
+		nanosleep(&ms, NULL);
+	}
+}
+
+static const struct {
+	const char *name, *text;
+	unsigned permille;
+} quantiles[] = { { "p50", "p50", 500 }, { "p99", "p99", 990 }, { "p999", "p99.9", 999 } };
+#define NQUANTILES (sizeof(quantiles) / sizeof(quantiles[0]))
+
+struct json_object *hist_json(const struct weft_hist *h)
+{
+	struct json_object *o = json_object_new_object();
+	uint64_t count = weft_hist_count(h);
+
+	cli_add_u64(o, "count", count);
+	for (size_t i = 0; i < NQUANTILES; i++) {
+		if (count)
+			cli_add_f(o, quantiles[i].name,
+				  weft_hist_quantile(h, quantiles[i].permille) / 1e3, 3);
+		else
+			json_object_object_add(o, quantiles[i].name, NULL);
+	}
+	return o;
+}
+
+const char *hist_text(const struct weft_hist *h, char buf[96])
+{
+	uint64_t count = weft_hist_count(h);
+	int n = 0;
+
+	if (!count)
+		return "none";
+	for (size_t i = 0; i < NQUANTILES; i++)
+		n += snprintf(buf + n, 96 - n, "%s %.1f us  ", quantiles[i].text,
+			      weft_hist_quantile(h, quantiles[i].permille) / 1e3);
+	snprintf(buf + n, 96 - n, "(%llu)", (unsigned long long)count);
+	return buf;
+}
+
+/* ---- QPs ---- */
+
+static const char *const states[] = {
+	[WEFT_QP_FREE] = "free", [WEFT_QP_INIT] = "init",     [WEFT_QP_RTS] = "rts",
+	[WEFT_QP_ERR] = "error", [WEFT_QP_CLOSED] = "closed",
+};
+
+/* What was begun less what of it is not delivered. */
+static void delivered(struct qp_view *v)
+{
+	const struct weft_tx *tx = &v->tx.tx;
+	uint32_t out = tx->cons - tx->done + (tx->seg ? 1 : 0);
+
+	v->tx_bytes = tx->bytes;
+	v->tx_msgs = tx->msgs - out;
+	if (!out || out > WEFT_SQ_DEPTH)
+		return;
+	for (uint32_t i = 0; i < out; i++)
+		v->tx_bytes -= tx->wqe[(tx->done + i) & (WEFT_SQ_DEPTH - 1)].len;
+	/* segments of the oldest that have arrived */
+	v->tx_bytes += (uint64_t)tx->payload *
+		       (tx->una != tx->nxt ? tx->slot[weft_tx_at(tx->una)].seg : tx->seg);
+}
+
+static void derive(struct qp_view *v, const struct weft_tele *t)
+{
+	int af = v->ctl.flags & WEFT_QPF_V6 ? AF_INET6 : AF_INET;
+	struct timespec ts;
+
+	inet_ntop(af, v->ctl.saddr, v->local, sizeof(v->local));
+	inet_ntop(af, v->ctl.daddr, v->peer, sizeof(v->peer));
+	v->state = v->ctl.state < sizeof(states) / sizeof(states[0]) ? states[v->ctl.state] : "?";
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	v->age = ts.tv_sec + ts.tv_nsec / 1e9 - v->ctl.created / 1e9;
+	v->srtt_us = (double)v->tx.tx.rtt.srtt8 * (1 << WEFT_TS_SHIFT) / 8e3;
+	v->rto_us = (double)weft_rto(&v->tx.tx.rtt) * (1 << WEFT_TS_SHIFT) / 1e3;
+	memset(&v->rtt, 0, sizeof(v->rtt));
+	qp_rtt(t, &v->rtt);
+	v->lat = t->lat;
+	v->rx_bytes = 0;
+	for (unsigned i = 0; i < WEFT_TELE_LANES; i++)
+		v->rx_bytes += t->lane[i].rx_bytes;
+	delivered(v);
+}
+
+const char *qp_error_text(const struct qp_view *v)
+{
+	uint32_t code = v->rx.rx.err;
+
+	if (v->tx.tx.err == WEFT_TX_ERR_LOCAL)
+		return "local key, bounds or rights";
+	if (v->tx.tx.err == WEFT_TX_ERR_RING)
+		return "send queue is corrupt";
+	if (v->tx.tx.err == WEFT_TX_ERR_NAK)
+		code = v->tx.tx.err_info;
+	return code ? weft_nak_text(code) : "";
+}
+
+int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *arg), void *arg)
+{
+	struct weft_qpctl *ctl = calloc(WEFT_QPS, sizeof(*ctl));
+	struct qp_view *v = calloc(1, sizeof(*v));
+	int cfd, tfd = -1, rfd = -1, pid[WEFT_PROCS], rc = -1;
+	struct tele t = { 0 };
+
+	cfd = pins_map(p, "qpctl", sizeof(*ctl));
+	if (cfd >= 0)
+		tfd = pins_map(p, "qptx", sizeof(v->tx));
+	if (tfd >= 0)
+		rfd = pins_map(p, "qprx", sizeof(v->rx));
+	if (rfd < 0 || !ctl || !v || tele_open(p, &t))
+		goto out;
+	pins_users(p, pid);
+	for (uint32_t i = 0; i < WEFT_QPS; i++)
+		bpf_map_lookup_elem(cfd, &i, &ctl[i]);
+	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+		if (ctl[i].state == WEFT_QP_FREE)
+			continue;
+		v->p = p;
+		v->ctl = ctl[i];
+		if (bpf_map_lookup_elem_flags(tfd, &i, &v->tx, BPF_F_LOCK) ||
+		    bpf_map_lookup_elem_flags(rfd, &i, &v->rx, BPF_F_LOCK))
+			continue;
+		v->pid = ctl[i].owner < WEFT_PROCS ? pid[ctl[i].owner] : 0;
+		v->cq_qps = 0;
+		for (unsigned k = 0; k < WEFT_QPS; k++)
+			v->cq_qps += ctl[k].state != WEFT_QP_FREE && ctl[k].cq == ctl[i].cq;
+		derive(v, &t.qp[i]);
+		one(v, arg);
+	}
+	rc = 0;
+out:
+	tele_close(&t);
+	if (rfd >= 0)
+		close(rfd);
+	if (tfd >= 0)
+		close(tfd);
+	if (cfd >= 0)
+		close(cfd);
+	free(v);
+	free(ctl);
+	return rc;
+}

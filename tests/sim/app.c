@@ -91,7 +91,7 @@ static void put_wqe(struct conn *c, const struct msg_rec *m, uint32_t rkey)
 	q->len = m->len;
 	q->lkey = 1;
 	q->rkey = rkey;
-	q->flags = 0;
+	q->posted = 0;
 	c->posted++;
 }
 

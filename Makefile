@@ -38,6 +38,7 @@ DEMO       := $(if $(wildcard tools/demo/demo.c),$(O)/weft-demo)
 EXAMPLES   := $(call progs,examples,examples)
 BENCHES    := $(call progs,tools/bench,bench)
 WIRE_C     := $(filter-out %.bpf.c,$(wildcard tests/net/wire*.c))
+CAPTURE    := $(call objs,,tools/capture/*.c)
 WIRELAB    := $(patsubst tests/net/%.c,$(O)/%.o,$(wildcard tests/net/*.bpf.c)) \
 	$(if $(WIRE_C),$(O)/wirelab)
 NET_PROGS  := $(call progs,tests/net,tests/net,%.bpf.c $(WIRE_C))
@@ -65,7 +66,7 @@ $(O)/tests.probed: mk/probe.sh tools/packages.sh
 # _GNU_SOURCE is defined empty so that a source which defines it as well does not clash.
 WARN      := -Wall -Wextra $(if $(filter-out 0,$(WERROR)),-Werror)
 DEPS       = -MMD -MP -MF $(@:=.d) -MT $@
-INCS      := -Iinclude -Iuser -I$(O)
+INCS      := -Iinclude -Iuser -Itools -I$(O)
 DEFS      := -D_GNU_SOURCE= -DWEFT_VERSION='"$(VERSION)"'
 # snprintf that cuts is checked by its result where it matters.
 C_FLAGS    = -std=gnu11 $(CFLAGS) $(WARN) $(DEFS) $(INCS) -Wno-format-truncation
@@ -146,7 +147,7 @@ $(O)/libweft.so: $(LIB_OBJS) user/libweft.map
 	$(Q)ln -sf libweft.so $(O)/libweft.so.$(SOMAJOR)
 
 # ---- programs ----------------------------------------------------------------------------------
-$(O)/weft: $(call objs,,tools/weft/*.c) $(LIBA)
+$(O)/weft: $(call objs,,tools/weft/*.c) $(CAPTURE) $(LIBA)
 	$(call say,LD,$@)
 	$(link) $(TOOL_LIBS)
 
@@ -154,7 +155,7 @@ $(O)/weft-demo: $(O)/obj/tools/demo/demo.o $(LIBA)
 	$(call say,LD,$@)
 	$(link) $(TOOL_LIBS)
 
-$(O)/wirelab: $(WIRE_C:%.c=$(O)/obj/%.o)
+$(O)/wirelab: $(WIRE_C:%.c=$(O)/obj/%.o) $(CAPTURE)
 	$(call say,LD,$@)
 	$(link) $(TOOL_LIBS)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The XDP programs: NIC, doorbell, clones on their way out, other CPUs. Follow a packet from weft_nic(). */
+#include "capture.bpf.h"
 #include "doorbell.bpf.h"
 #include "rx.bpf.h"
 
@@ -122,8 +123,13 @@ SEC("xdp")
 int weft_nic(struct xdp_md *ctx)
 {
 	struct weft_stats *st = stats_get();
+	int act;
 
-	return st ? action(receive(ctx, st)) : XDP_PASS;
+	capture_in(ctx);
+	act = st ? action(receive(ctx, st)) : XDP_PASS;
+	if (act == XDP_TX)
+		capture_out(ctx);
+	return act;
 }
 
 static __always_inline enum weft_verdict bell(struct xdp_md *ctx, struct weft_stats *st,
@@ -214,12 +220,7 @@ static __always_inline int unfilled(struct xdp_md *ctx, const struct weft_qpctl 
 	return XDP_PASS;
 }
 
-/*
- * On everything that this host's programs redirect to the NIC. One program
- * serves a whole flush, so it must pass what is not a template.
- */
-SEC("xdp/devmap")
-int weft_fill(struct xdp_md *ctx)
+static __always_inline int fill_clone(struct xdp_md *ctx)
 {
 	struct work *wk = work_get();
 	struct weft_stats *st;
@@ -253,6 +254,20 @@ int weft_fill(struct xdp_md *ctx)
 	/* the claim stands: a lost packet, which the timer finds */
 	st->drop.fill++;
 	return unfilled(ctx, ctl, wk);
+}
+
+/*
+ * On everything that this host's programs redirect to the NIC. One program
+ * serves a whole flush, so it must pass what is not a template.
+ */
+SEC("xdp/devmap")
+int weft_fill(struct xdp_md *ctx)
+{
+	int act = fill_clone(ctx);
+
+	if (act == XDP_PASS)
+		capture_out(ctx);
+	return act;
 }
 
 /* Takes the original of a broadcast. */

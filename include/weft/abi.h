@@ -29,10 +29,11 @@
 
 /* ---- device ---- */
 
-#define WEFT_DEV_CSUM4   0x1 /* UDP checksum over the whole packet on IPv4 too */
-#define WEFT_DEV_PERSIST 0x2 /* `weft up`: stays without users */
-#define WEFT_DEV_DOWN    0x4 /* being taken down */
-#define WEFT_DEV_NO_TELE 0x8 /* no histograms */
+#define WEFT_DEV_CSUM4   0x1  /* UDP checksum over the whole packet on IPv4 too */
+#define WEFT_DEV_PERSIST 0x2  /* `weft up`: stays without users */
+#define WEFT_DEV_DOWN    0x4  /* being taken down */
+#define WEFT_DEV_NO_TELE 0x8  /* no histograms */
+#define WEFT_DEV_CAPTURE 0x10 /* copies of packets go to the map `capture` */
 
 struct weft_devcfg { /* map devcfg[0], written by the control plane */
 	__u32 abi;   /* WEFT_ABI */

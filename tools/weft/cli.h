@@ -103,6 +103,7 @@ int cmd_qp(int argc, char **argv);
 int cmd_mr(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
+int cmd_capture(int argc, char **argv);
 
 int cmd_top(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);

@@ -30,6 +30,7 @@ static const char help[] =
 	"       weft stats [ show ] [ DEV ] [ all ]\n"
 	"       weft top [ DEV ] [ -b ] [ -n N ] [ -d SECONDS ]\n"
 	"       weft metrics [ DEV ] [ --listen [ADDR]:PORT ]\n"
+	"       weft capture [ -w FILE ] [ OPTIONS ] DEV\n"
 	"       weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"\n"
@@ -45,9 +46,10 @@ static const struct object {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } objects[] = {
-	{ "up", cmd_up },     { "down", cmd_down }, { "dev", cmd_dev },
-	{ "qp", cmd_qp },     { "mr", cmd_mr },     { "stats", cmd_stats },
-	{ "perf", cmd_perf }, { "top", cmd_top },   { "metrics", cmd_metrics },
+	{ "up", cmd_up },           { "down", cmd_down }, { "dev", cmd_dev },
+	{ "qp", cmd_qp },           { "mr", cmd_mr },     { "stats", cmd_stats },
+	{ "perf", cmd_perf },       { "top", cmd_top },   { "metrics", cmd_metrics },
+	{ "capture", cmd_capture },
 };
 
 static const struct object *find_object(const char *name)

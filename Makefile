@@ -17,7 +17,7 @@ say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all tests install demo check check-fast check-vm sim drill bench coverage clang16 lint format \
+.PHONY: all unit tests demo check check-fast check-vm sim drill bench coverage clang16 lint format \
 	clean help
 
 all:
@@ -49,7 +49,7 @@ SIM_COV    := $(addsuffix -cov,$(SIM))
 BPF_TEST   := $(if $(wildcard tests/bpf/*.c),$(O)/tests/bpf/weft-bpf-test)
 
 # ---- probes: once, and not for targets that install what is missing ----------------------------
-NO_PROBE := demo check check-fast bench lint format clean help
+NO_PROBE := demo check check-fast bench deb uninstall lint format clean help
 ifneq ($(filter-out $(NO_PROBE),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -69,9 +69,11 @@ DEPS       = -MMD -MP -MF $(@:=.d) -MT $@
 INCS      := -Iinclude -Iuser -Itools -I$(O)
 DEFS      := -D_GNU_SOURCE= -DWEFT_VERSION='"$(VERSION)"'
 # snprintf that cuts is checked by its result where it matters.
-C_FLAGS    = -std=gnu11 $(CFLAGS) $(WARN) $(DEFS) $(INCS) -Wno-format-truncation
-# Programs take a context that some do not read.
-BPF_FLAGS  = -O2 -g -target bpf -mcpu=v3 $(WARN) -Wno-unused-parameter -Iinclude -Ibpf -I$(BPF_SYSINC)
+C_FLAGS    = -std=gnu11 $(CPPFLAGS) $(CFLAGS) $(WARN) $(DEFS) $(INCS) -Wno-format-truncation
+# Programs take a context that some do not read. The object names its sources (BTF): not by the
+# path on the machine that builds.
+BPF_FLAGS  = -O2 -g -target bpf -mcpu=v3 $(WARN) -Wno-unused-parameter -Iinclude -Ibpf -I$(BPF_SYSINC) \
+	-ffile-prefix-map=$(CURDIR)=.
 SAN_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 UB_FLAGS  := -O2 -g -fsanitize=undefined -fno-sanitize-recover=all
 COV_FLAGS := -O0 -g --coverage -fkeep-inline-functions
@@ -82,6 +84,7 @@ SUBMAKE    = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 link       = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
 all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(DEMO) $(EXAMPLES) $(WIRELAB)
+unit: $(UNIT_PROGS)
 tests: all $(UNIT_PROGS) $(SIM) $(SIM_SAN) $(BPF_TEST) $(NET_PROGS)
 
 # ---- objects -----------------------------------------------------------------------------------
@@ -233,20 +236,7 @@ lint:
 format:
 	@tools/lint.sh --fix
 
-# ---- install -----------------------------------------------------------------------------------
-INST = install -D -m
-install: all
-	$(INST) 755 $(O)/weft $(DESTDIR)$(PREFIX)/bin/weft
-	$(INST) 644 $(O)/libweft.a $(DESTDIR)$(LIBDIR)/libweft.a
-	$(INST) 755 $(O)/libweft.so $(DESTDIR)$(LIBDIR)/libweft.so.$(VERSION)
-	ln -sf libweft.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libweft.so.$(SOMAJOR)
-	ln -sf libweft.so.$(SOMAJOR) $(DESTDIR)$(LIBDIR)/libweft.so
-	$(INST) 644 include/weft/weft.h $(DESTDIR)$(PREFIX)/include/weft/weft.h
-	$(INST) 644 $(O)/weft.bpf.o $(DESTDIR)$(LIBDIR)/weft/weft.bpf.o
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(PREFIX)/include|' -e 's|@VERSION@|$(VERSION)|' \
-		user/libweft.pc.in >$(O)/libweft.pc
-	$(INST) 644 $(O)/libweft.pc $(DESTDIR)$(LIBDIR)/pkgconfig/libweft.pc
+include mk/install.mk
 
 clean:
 	rm -rf $(O)
@@ -262,10 +252,11 @@ help:
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
 	@echo 'make lint | format   style checks | apply clang-format'
-	@echo 'make install         into $$(DESTDIR)$$(PREFIX), PREFIX=$(PREFIX)'
+	@echo 'make install         into $$(DESTDIR)$$(PREFIX), PREFIX=$(PREFIX); also uninstall'
+	@echo 'make deb             packages for Debian, in $(O)/deb'
 	@echo 'make clean           remove $(O)'
 	@echo
 	@echo 'O=DIR build folder (build)  V=1 show commands  WERROR=1 warnings are errors'
-	@echo 'CC, CLANG, CFLAGS, LDFLAGS as usual'
+	@echo 'CC, CLANG, CPPFLAGS, CFLAGS, LDFLAGS as usual'
 
 -include $(shell find $(O) -name '*.d' -not -path '$(O)/vm/*' 2>/dev/null)

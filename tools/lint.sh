@@ -5,12 +5,9 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8
 
-# The files of the tree, tracked or new; a tarball has no git to ask.
-tree_files() {
-	git ls-files -co --exclude-standard 2>/dev/null || find . -type f -not -path './build*' |
-		sed 's|^\./||'
-}
-mapfile -t files < <(tree_files | while read -r f; do [ -f "$f" ] && echo "$f"; done | sort)
+# shellcheck source=tools/files.sh
+. tools/files.sh
+mapfile -t files < <(tree_files)
 pick() { printf '%s\n' "${files[@]}" | grep -E "$1"; }
 mapfile -t c_files < <(pick '\.[ch]$')
 mapfile -t sh_files < <(

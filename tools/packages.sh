@@ -42,16 +42,25 @@ declare -A PKG_PROVIDES=(
 	[xdp-tools]=cmd:xdp-loader
 	[tmux]=cmd:tmux
 	[curl]=cmd:curl
+	[g++]=cmd:g++
+	[pkgconf]=cmd:pkg-config
+	[dpkg-dev]=cmd:dpkg-buildpackage
+	[debhelper]=cmd:dh
+	[lintian]=cmd:lintian
+	[abigail-tools]=cmd:abidiff
+	[bash-completion]=file:/usr/share/bash-completion/bash_completion
 )
 
 PKGS_build=(gcc libc6-dev clang bpftool libbpf-dev libxdp-dev libmnl-dev libjson-c-dev
 	libmicrohttpd-dev libncurses-dev)
 PKGS_tests=(libcmocka-dev)
+# as tools/deb/control has them
+PKGS_deb=("${PKGS_build[@]}" "${PKGS_tests[@]}" llvm procps dpkg-dev debhelper cpio)
 PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
 PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
 PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
 	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools
-	tmux curl)
+	tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion)
 
 # Is what package $1 provides there?
 pkg_present() {
@@ -59,6 +68,7 @@ pkg_present() {
 
 	case $what in
 	cmd:*) command -v "${what#cmd:}" >/dev/null ;;
+	file:*) [ -e "${what#file:}" ] ;;
 	hdr:*) echo "#include <${what#hdr:}>" | "$cc" -E - >/dev/null 2>&1 ;;
 	cmocka)
 		printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h cmocka.h |

@@ -237,6 +237,7 @@ else
 		suite bpf-mutants 300 tests/bpf/mutate.sh
 	}
 	each net 600 tests/net/smoke.sh tests/net/test_*.sh
+	each pkg 120 tests/pkg/test_*.sh
 	have vm/run.sh && suite vm 600 vm/run.sh
 fi
 check_leftovers

@@ -34,7 +34,7 @@ extern "C" {
  * the others.
  */
 #ifndef __cplusplus /* C++ has no address of a compound literal: set .size by hand */
-#define WEFT_OPTS(type, ...) (&(type){ .size = sizeof(type), ##__VA_ARGS__ })
+#define WEFT_OPTS(type, ...) (&(type){ .size = sizeof(type), __VA_ARGS__ })
 #endif
 
 struct weft_dev; /* an interface that weft runs on, as this process sees it */

@@ -34,12 +34,12 @@
 		(__typeof__(p))((const char *)(p) + zero_); \
 	})
 #else
-#define weft_after(p, v)                                 \
-	({                                               \
-		(void)(v);                               \
-		__atomic_thread_fence(__ATOMIC_ACQUIRE); \
-		(p);                                     \
-	})
+weft_inline void weft_acquire(__u64 v)
+{
+	(void)v;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+#define weft_after(p, v) (weft_acquire(v), (p))
 #endif
 
 /* a - b in serial order: negative when a is older. */

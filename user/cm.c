@@ -13,6 +13,7 @@
 #include "cm.h"
 
 #define CONNECT_DEFAULT_MS 5000
+#define LISTEN_BACKLOG     128
 
 uint64_t weft_cm_deadline(uint32_t ms)
 {
@@ -112,6 +113,34 @@ uint32_t weft_cm_patience(const struct weft_qp_opts *o)
 	return o && HAS(o, connect_ms) && o->connect_ms ? o->connect_ms : CONNECT_DEFAULT_MS;
 }
 
+int weft_cm_listen(struct weft_dev *dev, const struct addrinfo *a, bool any)
+{
+	char name[IF_NAMESIZE]; /* by now: it may have been renamed */
+	int fd, saved, err, one = 1, zero = 0;
+
+	err = weft_ns_enter(dev, &saved);
+	if (err)
+		return err;
+	fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	err = fd < 0 ? -errno : 0;
+	if (!if_indextoname(dev->ifindex, name))
+		strcpy(name, dev->ifname);
+	weft_ns_leave(saved);
+	if (err)
+		return err;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (a->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &zero : &one, sizeof(one));
+	/* "all addresses" means those that are reached through the interface */
+	if ((any && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name) + 1)) ||
+	    bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, LISTEN_BACKLOG)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
 static int connect_to(struct weft_dev *dev, const struct addrinfo *a, uint64_t until)
 {
 	int fd, saved, err, one = 1;
@@ -154,7 +183,7 @@ static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			continue;
 		if (n <= 0)
-			return -EPROTO;
+			return -ECONNRESET;
 		got += n;
 		len = weft_cm_parse(buf, got, WEFT_CM_REPLY, m);
 		if (len)
@@ -203,7 +232,9 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 	if (err == -ETIMEDOUT)
 		return weft_err(ETIMEDOUT, addr, "no answer; is a weft program accepting there?");
 	if (err == -ECONNRESET || err == -EPIPE)
-		err = -EPROTO;
+		return weft_err(EPROTO, addr,
+				"closed the connection half-way: no weft peer, or one that had no "
+				"patience; check address and port, or try again");
 	if (err)
 		return weft_err(-err, addr, "is no weft peer: %s; check address and port",
 				strerror(-err));

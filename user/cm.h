@@ -11,6 +11,9 @@ int weft_cm_left(uint64_t until);                       /* ms, for poll(2) */
 uint64_t weft_cm_rtt_ns(int fd);                        /* of the stream, as TCP knows it; 0 */
 int weft_cm_poll(int fd, short events, uint64_t until); /* 0, -ETIMEDOUT, -errno */
 int weft_cm_send(int fd, const void *buf, size_t len, uint64_t until);
+struct addrinfo;
+/* A listening socket in the device's namespace; any: on all addresses of the interface. */
+int weft_cm_listen(struct weft_dev *dev, const struct addrinfo *a, bool any);
 int weft_cm_addresses(struct weft_qp *qp); /* of cm_fd, into the QP */
 void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o);
 uint32_t weft_cm_patience(const struct weft_qp_opts *o);

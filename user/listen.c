@@ -11,7 +11,6 @@
 
 #include "cm.h"
 
-#define BACKLOG     128
 #define PENDING     32   /* connections under way */
 #define HALF_OPEN   12   /* of those, answered and not READY: each holds a QP */
 #define REQUEST_MS  2000 /* what a client has to say all of its REQUEST */
@@ -50,34 +49,6 @@ struct weft_listener {
 	struct pending pend[PENDING];
 };
 
-static int listen_on(struct weft_dev *dev, const struct addrinfo *a, bool any)
-{
-	char name[IF_NAMESIZE]; /* by now: it may have been renamed */
-	int fd, saved, err, one = 1, zero = 0;
-
-	err = weft_ns_enter(dev, &saved);
-	if (err)
-		return err;
-	fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	err = fd < 0 ? -errno : 0;
-	if (!if_indextoname(dev->ifindex, name))
-		strcpy(name, dev->ifname);
-	weft_ns_leave(saved);
-	if (err)
-		return err;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (a->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &zero : &one, sizeof(one));
-	/* "all addresses" means those that are reached through the interface */
-	if ((any && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name) + 1)) ||
-	    bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, BACKLOG)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
 static int watch(struct weft_listener *l, int fd, uint64_t tag)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = tag };
@@ -110,7 +81,7 @@ int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **o
 	for (int family = AF_INET6; l->fd < 0; family = AF_INET) {
 		for (struct addrinfo *a = res; a && l->fd < 0; a = a->ai_next)
 			if (a->ai_family == family)
-				l->fd = listen_on(dev, a, any);
+				l->fd = weft_cm_listen(dev, a, any);
 		if (family == AF_INET)
 			break;
 	}

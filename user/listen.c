@@ -116,9 +116,6 @@ void weft_listener_close(struct weft_listener *l)
 		close(l->fd);
 	if (l->more_fd >= 0)
 		close(l->more_fd);
-	/* a forked child may still hold the rest of the set */
-	if (l->ep_fd >= 0)
-		epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, weft_ctl_lost_fd(l->dev), NULL);
 	if (l->ep_fd >= 0)
 		close(l->ep_fd);
 	pthread_mutex_destroy(&l->lock);

@@ -128,6 +128,11 @@ host_clean() {
 		! ip -n "${NS[$1]}" link show dev e0 2>/dev/null | grep -q xdp
 }
 
+# KiB that the kernel has in maps, per-CPU data and slabs that it cannot shrink.
+kernel_memory() {
+	awk '/^(VmallocUsed|Percpu|SUnreclaim):/ { n += $2 } END { print n }' /proc/meminfo
+}
+
 maps_gone() {
 	local id
 	for id in "${MAPS_SEEN[@]}"; do

@@ -364,12 +364,12 @@ step() {
 		if [ "$how" = 0 ]; then
 			say "kill $f"
 			KILLED[$f]=1
-			kill -KILL "${PID[$f]}"
+			kill -KILL "${PID[$f]}" 2>/dev/null
 		else
 			say "stop $f"
 			STOPPED[$f]=1
 			hit_unless_connected "$f" stop	# the server does not wait for its READY
-			kill -STOP "${PID[$f]}"
+			kill -STOP "${PID[$f]}" 2>/dev/null
 			later $((R + 100)) awake "$f"
 		fi
 	else
@@ -422,6 +422,7 @@ rest() {
 }
 
 lab_begin
+MEMORY=$(kernel_memory) MAPS=$(bpftool map show | grep -c '^[0-9]')
 drill_hosts
 RND=$SEED
 echo "# replay: DRILL_SECS=$DRILL_SECS SEED=$SEED $0"
@@ -459,5 +460,12 @@ t "${#WRONG[@]} == 0" "$DONE flows: every byte right at every look"
 t "${#HARMED[@]} == 0" "$UNTOUCHED flows that nothing touched: none failed"
 t "${#LATE[@]} == 0" "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms at a distance)"
 t "${#SHUT[@]} == 0" "servers and clients end, begin and begin again"
-echo "# total: $DONE flows, $FAILED of them failed as they should, $UNTOUCHED untouched, in $DRILL_SECS s"
+lab_down
+until_true 10 eval '[ $(($(kernel_memory) - MEMORY)) -lt 16384 ]'
+MORE=$(($(kernel_memory) - MEMORY))
+# others may take some meanwhile
+[ "$LAB_SHARED" = 1 ] || t "MORE < 16384" "kernel memory as before ($MORE KiB more)"
+[ "$LAB_SHARED" = 1 ] ||
+	t "$(bpftool map show | grep -c '^[0-9]') <= MAPS" "no BPF map more than before"
+echo "# total: kernel memory $MORE KiB more; $DONE flows, $FAILED of them failed as they should, $UNTOUCHED untouched, in $DRILL_SECS s"
 tap_end

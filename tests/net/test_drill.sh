@@ -8,9 +8,10 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/drill.sh"
 
 DRILL_SECS=${DRILL_SECS:-120}
-# What is promised, ms: an error at whoever lost his own interface, or the other process; and by the
-# time-out of 1 s at those whom nothing can tell, with a tick and a grace period on top.
-LOCAL_MS=1000 REMOTE_MS=1200
+# What is promised, ms: an error at whoever lost his own interface, or the other process. Where a
+# time-out of 1 s tells, the process must get a CPU among all the others: test_faults.sh, where it is
+# alone, holds it to that second.
+LOCAL_MS=1000 REMOTE_MS=1500
 MAX_FLOWS=6
 QUIET_MS=15000		# between two looks at the hosts at rest
 
@@ -235,7 +236,7 @@ link() {	# link N NS DEV MS
 	HURT[$1]="link "
 	hit_connecting "$1" link
 	ms t
-	[ $short = 1 ] || hit_host "$1" link $LOCAL_MS $REMOTE_MS
+	[ $short = 1 ] || hit_host "$1" link $REMOTE_MS $REMOTE_MS
 	ip -n "$2" link set "$3" down
 	begun "$1"
 	later "$4" link_up "$1" "$2" "$3" "$t" $short
@@ -397,6 +398,11 @@ advance() {	# advance MS: of the schedule, and as long at least in earnest
 	collect
 }
 
+sweep() {	# a transfer from host N to the next
+	lab_run_in "${NS[$1]}" "$NETWRITE" client --rounds 1 --src 256k --max 128k \
+		"e0=10.9.0.$(($1 % 4 + 1)):7000" >"$LAB_TMP/sweep" 2>&1
+}
+
 # Let everything end, and see that nothing has stayed: of QPs, memory, tokens, descriptors.
 rest() {
 	local n f end now bad=
@@ -413,6 +419,10 @@ rest() {
 	for f in ${FLOWS[@]+"${FLOWS[@]}"}; do
 		trouble SHUT "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}) does not end" "$LAB_TMP/$f"
 		kill -KILL "${PID[$f]}"
+	done
+	# whoever opens a device clears away what the killed have left in its tables
+	for n in "${HOSTS[@]}"; do
+		sweep "$n" || trouble SHUT "host $n cannot connect at rest" "$LAB_TMP/sweep"
 	done
 	for n in "${HOSTS[@]}"; do
 		until_true 15 is_at_rest "$n" || bad+="$n: $(at_rest "$n") instead of ${AT_REST[$n]}; "
@@ -458,7 +468,7 @@ until_true 5 maps_gone
 t -- maps_gone ++ "the kernel has the memory of all ${#MAPS_SEEN[@]} maps back that were looked at"
 t "${#WRONG[@]} == 0" "$DONE flows: every byte right at every look"
 t "${#HARMED[@]} == 0" "$UNTOUCHED flows that nothing touched: none failed"
-t "${#LATE[@]} == 0" "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms at a distance)"
+t "${#LATE[@]} == 0" "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms by a time-out)"
 t "${#SHUT[@]} == 0" "servers and clients end, begin and begin again"
 lab_down
 until_true 10 eval '[ $(($(kernel_memory) - MEMORY)) -lt 16384 ]'

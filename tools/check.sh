@@ -225,6 +225,7 @@ if [ -n "$fast" ]; then
 	have tests/net/smoke.sh && suite net/smoke 30 tests/net/smoke.sh
 else
 	suite lint 300 tools/lint.sh
+	have tests/man && suite man 60 tests/man/test_man.sh
 	each unit 120 "$O"/tests/unit/*
 	have tests/sim && {
 		suite sim 600 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"

@@ -29,6 +29,7 @@ declare -A PKG_PROVIDES=(
 	[ucx-utils]=cmd:ucx_perftest
 	[sockperf]=cmd:sockperf
 	[clang-16]=cmd:clang-16
+	[mandoc]=cmd:mandoc
 	[clang-format]=cmd:clang-format
 	[cppcheck]=cmd:cppcheck
 	[shellcheck]=cmd:shellcheck
@@ -60,7 +61,8 @@ PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
 PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
 PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
 	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools
-	tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion)
+	tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion
+	mandoc)
 
 # Is what package $1 provides there?
 pkg_present() {

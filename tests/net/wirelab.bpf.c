@@ -9,6 +9,7 @@
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "cap_emit.bpf.h"
 #include "wirelab.h"
 
 #define DEVMAP(name_, entries_)                    \
@@ -40,6 +41,20 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } wl_sports SEC(".maps");
+
+/* Copies of frames: who takes them, and how much of each */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} wl_tap SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_cap_cfg);
+} wl_tapcfg SEC(".maps");
 
 DEVMAP(wl_out, WL_DIRS);    /* direction -> port where it leaves */
 DEVMAP(wl_detour, WL_DIRS); /* direction -> entry of its detour */
@@ -303,6 +318,24 @@ static __always_inline int impair(struct xdp_md *ctx, __u32 dir)
 	return bpf_redirect_map(&wl_out, dir, 0);
 }
 
+/* The frame as it goes on from here, also when it is lost: the verdict tells. */
+static __always_inline int tapped(struct xdp_md *ctx, __u32 dir, int act)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct wl_cfg *cfg = bpf_map_lookup_elem(&wl_cfg, &dir);
+	struct weft_cap_cfg *tap;
+	__u64 len = end - data;
+	__u32 zero = 0;
+
+	asm volatile("" : "+r"(len)); /* taken at once, and not by halves */
+	if (!cfg || !(cfg->flags & WL_F_TAP))
+		return act;
+	tap = bpf_map_lookup_elem(&wl_tapcfg, &zero);
+	if (tap && cap_emit(ctx, &wl_tap, len, tap->snap, act, dir, WEFT_CAP_IN))
+		__sync_fetch_and_add(&tap->lost, 1);
+	return act;
+}
+
 /*
  * The detour of a direction is a veth pair of its own with this program on both ends. XDP cannot
  * hold a frame, so the frame is thrown to and fro: each throw costs a turn of the peer's NAPI,
@@ -407,13 +440,13 @@ static __always_inline int forward_skb(struct __sk_buff *skb, __u32 dir)
 SEC("xdp")
 int wl_xdp0(struct xdp_md *ctx)
 {
-	return impair(ctx, 0);
+	return tapped(ctx, 0, impair(ctx, 0));
 }
 
 SEC("xdp")
 int wl_xdp1(struct xdp_md *ctx)
 {
-	return impair(ctx, 1);
+	return tapped(ctx, 1, impair(ctx, 1));
 }
 
 SEC("xdp")

@@ -19,6 +19,7 @@
 
 static const char usage_text[] =
 	"usage: wirelab run --ports P0,P1 [--tc] [--object FILE] [--pin DIR] [RATES]\n"
+	"                   [--capture FILE [--snaplen N]]\n"
 	"       wirelab set [--pin DIR] RATES\n"
 	"       wirelab stats [--pin DIR] [-j] [--reset]\n"
 	"       wirelab send [OPTIONS] HOST:PORT COUNT SIZE     (numbered datagrams)\n"
@@ -26,6 +27,9 @@ static const char usage_text[] =
 	"\n"
 	"run forwards between two ports until SIGINT or SIGTERM: by XDP, or with --tc by tc, where only\n"
 	"loss is known and counts per super-packet. It prints one line when traffic flows.\n"
+	"\n"
+	"--capture writes all frames to a pcapng file as they go on, or would have if they had not been\n"
+	"lost: the verdict of the XDP program tells.\n"
 	"\n"
 	"RATES, in parts per million; 'N' for both directions or 'N,M' for P0 to P1 and P1 to P0:\n"
 	"  --loss --dup --corrupt --reorder --ce\n"
@@ -86,6 +90,8 @@ enum {
 	O_OBJECT,
 	O_PIN,
 	O_RESET,
+	O_CAPTURE,
+	O_SNAPLEN,
 };
 
 static const struct option long_options[] = { { "loss", 1, 0, O_LOSS },
@@ -109,6 +115,8 @@ static const struct option long_options[] = { { "loss", 1, 0, O_LOSS },
 					      { "object", 1, 0, O_OBJECT },
 					      { "pin", 1, 0, O_PIN },
 					      { "reset", 0, 0, O_RESET },
+					      { "capture", 1, 0, O_CAPTURE },
+					      { "snaplen", 1, 0, O_SNAPLEN },
 					      { "help", 0, 0, 'h' },
 					      { 0 } };
 
@@ -181,6 +189,8 @@ static void set_flag(struct wl_cfg *cfg, __u32 flag, bool on)
 
 static int parse_options(int argc, char **argv, struct options *o, struct wl_cfg *cfg)
 {
+	char *end;
+	__u64 n;
 	int c;
 
 	optind = 1;
@@ -193,6 +203,12 @@ static int parse_options(int argc, char **argv, struct options *o, struct wl_cfg
 		case O_OBJECT: o->object = optarg; break;
 		case O_PIN: o->pin = optarg; break;
 		case O_RESET: o->reset = true; break;
+		case O_CAPTURE: o->capture = optarg; break;
+		case O_SNAPLEN:
+			if (number(optarg, &end, 65535, &n) || *end || !n)
+				return fail(optarg, 0, "not a number of bytes; see --help");
+			o->snap = n;
+			break;
 		case O_SCATTER:
 		case O_NO_SCATTER: set_flag(cfg, WL_F_SCATTER, c == O_SCATTER); break;
 		case O_TTL:
@@ -459,6 +475,10 @@ int main(int argc, char **argv)
 	if (!strcmp(verb, "run")) {
 		if (o.tc && only_loss(cfg))
 			return 2;
+		if (o.tc && o.capture) {
+			fail("--tc", 0, "--capture works by XDP only; leave out one of them");
+			return 2;
+		}
 		return cmd_run(&o, cfg) ? 1 : 0;
 	}
 	err = find_pin(o.pin, pin, sizeof(pin));

@@ -18,6 +18,7 @@ enum wl_flags {
 	WL_F_TTL = 1 << 0,     /* decrement TTL or hop limit, as a router does */
 	WL_F_ALL = 1 << 1,     /* impair every IP packet, not only UDP of the port */
 	WL_F_SCATTER = 1 << 2, /* corrupt bits anywhere, not within one byte */
+	WL_F_TAP = 1 << 3,     /* copies of all frames go to wl_tap */
 };
 
 /* One direction: frames that arrive on one port and leave on the other. Rates are ppm. */

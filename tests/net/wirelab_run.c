@@ -23,6 +23,7 @@
 
 struct lab {
 	struct bpf_object *obj;
+	struct wiretap *tap;
 	struct bpf_link *links[3 * WL_DIRS];
 	int nlinks;
 	char port[WL_DIRS][IF_NAMESIZE];
@@ -220,6 +221,8 @@ static int open_lab(struct lab *lab, const struct options *o, struct wl_cfg *cfg
 		return fail(object, err, "the kernel refused it; WIRELAB_VERBOSE=1 says why");
 	for (__u32 d = 0; d < WL_DIRS; d++) {
 		cfg[d].out_ifindex = lab->ifindex[!d];
+		if (o->capture)
+			cfg[d].flags |= WL_F_TAP;
 		snprintf(cfg[d].name, sizeof(cfg[d].name), "%s", lab->port[d]);
 		if (bpf_map_update_elem(bpf_object__find_map_fd_by_name(lab->obj, "wl_cfg"), &d,
 					&cfg[d], 0))
@@ -234,6 +237,7 @@ static void close_lab(struct lab *lab)
 
 	for (int i = lab->nlinks - 1; i >= 0; i--)
 		bpf_link__destroy(lab->links[i]);
+	tap_close(lab->tap);
 	for (int d = 0; d < WL_DIRS; d++) {
 		LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = lab->ifindex[d],
 			    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
@@ -267,6 +271,7 @@ static int parse_ports(struct lab *lab, const char *arg)
 
 int cmd_run(const struct options *o, struct wl_cfg *cfg)
 {
+	const struct timespec pause = { .tv_nsec = 5000000 };
 	struct lab lab = { 0 };
 	sigset_t set;
 	int err, sig;
@@ -290,13 +295,18 @@ int cmd_run(const struct options *o, struct wl_cfg *cfg)
 	else
 		snprintf(lab.pin, sizeof(lab.pin), BPFFS "/" PREFIX "%d", (int)getpid());
 	err = open_lab(&lab, o, cfg);
+	if (!err && o->capture)
+		err = tap_open(&lab.tap, lab.obj, o, cfg);
 	err = err ?: pin_maps(&lab);
 	for (int d = 0; d < WL_DIRS && !err; d++)
 		err = o->tc ? attach_tc(&lab, d) : attach_direction(&lab, d);
 	if (!err) {
 		printf("wirelab: ready %s\n", lab.pin);
 		fflush(stdout);
-		sigwait(&set, &sig);
+		while (!err && lab.tap && sigtimedwait(&set, NULL, &pause) < 0)
+			err = tap_read(lab.tap);
+		if (!lab.tap)
+			sigwait(&set, &sig);
 	}
 	close_lab(&lab);
 	return err;

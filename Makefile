@@ -190,7 +190,7 @@ $(O)/tests/sim/weft-sim-cov: $(call objs,cov/,tests/sim/*.c)
 	$(call say,LD,$@)
 	$(link) $(COV_FLAGS) -lm
 
-$(O)/tests/bpf/weft-bpf-test: $(call objs,,tests/bpf/*.c) $(LIBA)
+$(O)/tests/bpf/weft-bpf-test: $(call objs,,tests/bpf/*.c) $(CAPTURE) $(LIBA)
 	$(call say,LD,$@)
 	$(link) -lcmocka $(TOOL_LIBS)
 

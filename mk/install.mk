@@ -19,6 +19,7 @@ INST_FILES := \
 	644|$(O)/weft.bpf.o|$(BPFDIR)/weft.bpf.o \
 	644|include/weft/weft.h|$(INCLUDEDIR)/weft/weft.h \
 	644|tools/completion/weft|$(COMPLETIONDIR)/weft \
+	644|tools/wireshark/weft.lua|$(PREFIX)/share/weft/weft.lua \
 	$(foreach f,$(wildcard docs/man/*.[1-8]),644|$(f)|$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 INST_LINKS := \
 	libweft.so.$(VERSION)|$(LIBDIR)/libweft.so.$(SOMAJOR) \
@@ -29,7 +30,7 @@ part = $(word $(1),$(subst |, ,$(2)))
 INST_PATHS := $(foreach f,$(INST_FILES),$(call part,3,$(f))) \
 	$(foreach l,$(INST_LINKS),$(call part,2,$(l)))
 # Folders that go when they are empty: in DESTDIR all, else what nobody but weft puts anything into.
-INST_DIRS  := $(if $(DESTDIR),$(sort $(patsubst /%,%,$(dir $(INST_PATHS)))),$(INCLUDEDIR)/weft)
+INST_DIRS  := $(if $(DESTDIR),$(sort $(patsubst /%,%,$(dir $(INST_PATHS)))),$(INCLUDEDIR)/weft $(PREFIX)/share/weft)
 
 # Written anew each time: PREFIX and its kin are not among the prerequisites.
 .PHONY: FORCE installable install uninstall deb

@@ -50,6 +50,8 @@ declare -A PKG_PROVIDES=(
 	[lintian]=cmd:lintian
 	[abigail-tools]=cmd:abidiff
 	[bash-completion]=file:/usr/share/bash-completion/bash_completion
+	[tshark]=cmd:tshark
+	[tcpdump]=cmd:tcpdump
 )
 
 PKGS_build=(gcc libc6-dev clang bpftool libbpf-dev libxdp-dev libmnl-dev libjson-c-dev
@@ -62,7 +64,7 @@ PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
 PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
 	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools
 	tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion
-	mandoc)
+	mandoc tshark tcpdump)
 
 # Is what package $1 provides there?
 pkg_present() {

@@ -43,6 +43,7 @@ t -- same "$({
 		${LIBDIR#/}/libweft.so.$(sed -n 's/^VERSION := //p' "$ROOT/Makefile")
 		${LIBDIR#/}/pkgconfig/libweft.pc
 		usr/share/bash-completion/completions/weft
+		usr/share/weft/weft.lua
 	FILES
 	(cd "$ROOT/docs/man" 2>/dev/null && find . -name '*.[1-8]' -printf '%f\n' |
 		sed -E 's|.*\.(.)$|usr/share/man/man\1/&|')

@@ -1,0 +1,290 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Wireshark's view of weft: known packets field by field, broken ones, and a lossy transfer against its counters.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+LUA=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/wireshark/weft.lua
+KEY=1122334455667788:0123456789abcdef
+
+# read_as FILE ARGS...: the dissector must not complain either
+read_as() {
+	tshark -X "lua_script:$LUA" -r "$@" 2>"$LAB_TMP/tshark.err"
+	grep -iE 'lua|error' "$LAB_TMP/tshark.err" >"$LAB_TMP/tshark.bad"
+	[ ! -s "$LAB_TMP/tshark.bad" ] || note "tshark: $(<"$LAB_TMP/tshark.bad")"
+}
+
+# ---- packets of docs/protocol.md ---------------------------------------------------------------
+VEC_DATA="01010105000100031122334455667788fffffffe010203047a7290620d000000"
+VEC_DATA+="abcde012000000070000000000010d0000000d0000001a000000000000000000"
+VEC_ACK="01020005000200011122334455667788fffffffe01020304d7c52c5500000000"
+VEC_ACK+="fffffffd000000064000000000000000ffffffc0000000000000000000000000"
+VEC_NAK="01030005000200011122334455667788fffffffe010203045f7f411c00000000"
+VEC_NAK+="00000002fffffffe000000000000000000000000000000000000000000000000"
+PAYLOAD=$(printf '5a%.0s' {1..3328})
+
+# packet FILE HEX [SPORT DPORT SRC DST]: append it to the packets of FILE.hex
+packet() {
+	local file=$1 hex=$2 sport=${3:-49157} dport=${4:-4793} src=${5:-10.9.0.1} dst=${6:-10.9.0.2}
+	local one=$LAB_TMP/one
+	{ printf '000000'; sed 's/../ &/g' <<<"$hex"; } >"$one.hex"
+	text2pcap -q -u "$sport,$dport" -4 "$src,$dst" "$one.hex" "$one.pcap" 2>/dev/null
+	if [ -s "$file" ]; then
+		mergecap -a -w "$file.new" "$file" "$one.pcap" && mv "$file.new" "$file"
+	else
+		mv "$one.pcap" "$file"
+	fi
+}
+
+# fields FILE [-2] FIELD...: of each packet, in a line, by blanks; "-" for none
+fields() {
+	local file=$1 args=() x
+	shift
+	for x in "$@"; do
+		case $x in
+		-*) args+=("$x") ;;
+		*) args+=(-e "$x") ;;
+		esac
+	done
+	read_as "$file" -o "weft.secrets:$KEY" -T fields -E separator=/t "${args[@]}" |
+		awk -F'\t' 'NF == 0 { print "-" } { for (i = 1; i <= NF; i++) printf "%s%s", $i == "" ? "-" : $i, i < NF ? " " : "\n" }'
+}
+
+# are NAME WANT GOT
+are() {
+	note "want: $2"
+	note "got:  $3"
+	[ "$2" = "$3" ]
+	t "$? == 0" "$1"
+}
+
+vectors() {
+	local v=$LAB_TMP/vec.pcap
+	packet "$v" "$VEC_DATA$PAYLOAD"
+	packet "$v" "$VEC_ACK" 49157 4793 10.9.0.2 10.9.0.1
+	packet "$v" "$VEC_NAK" 49157 4793 10.9.0.2 10.9.0.1
+	are "opcode, flags, QP, connection, PSN, time stamp" \
+		"1 1 0x01 5 0x00010003 3 1 0x1122334455667788 4294967294 16909060 3328
+1 2 0x00 5 0x00020001 1 2 0x1122334455667788 4294967294 16909060 0
+1 3 0x00 5 0x00020001 1 2 0x1122334455667788 4294967294 16909060 0" \
+		"$(fields "$v" weft.ver weft.op weft.flags weft.ev weft.dqpn weft.dqpn.slot \
+			weft.dqpn.generation weft.conn weft.psn weft.ts weft.len)"
+	are "DATA: key, message, offsets, length, payload" "0xabcde012 7 68864 3328 6656 $PAYLOAD" \
+		"$(fields "$v" weft.data.rkey weft.data.msn weft.data.roff weft.data.moff \
+			weft.data.mlen weft.payload | head -n 1)"
+	are "ACK: cumulative PSN, messages, SACK as a range" \
+		"4294967293 6 0x4000000000000000 4294967232 1 4294967294 4294967294 4294967294" \
+		"$(fields "$v" weft.ack.cum weft.ack.msn weft.ack.sack weft.ack.sack_base \
+			weft.ack.sack.count weft.ack.sack.range weft.ack.sack.first \
+			weft.ack.sack.last | sed -n 2p)"
+	are "NAK: code, refused PSN, expert info" "2 4294967294 Refused: message does not fit the remote memory region" \
+		"$(fields "$v" weft.nak.code weft.nak.psn _ws.expert.message | sed -n 3p |
+			sed 's/ *,.*//; s/Duplicate.*//')"
+	are "header checks are right with the secret" "1 1 1" \
+		"$(fields "$v" weft.check.status | paste -sd' ')"
+	are "which packet answers which" "- 2 -;1 - -;1 - 2;" \
+		"$(fields "$v" -2 weft.request_in weft.response_in weft.analysis.duplicate_ack_of | tr '\n' ';')"
+	KEY='' are "without it they cannot be verified" "2 2 2" \
+		"$(KEY='' fields "$v" weft.check.status | paste -sd' ')"
+	KEY=1122334455667788:0123456789abcdee are "with another they are wrong" "0 0 0" \
+		"$(KEY=1122334455667788:0123456789abcdee fields "$v" weft.check.status | paste -sd' ')"
+	are "at another port it is found by what it looks like" "weft" "$(
+		rm -f "$LAB_TMP/h.pcap"
+		packet "$LAB_TMP/h.pcap" "$VEC_ACK" 49157 5000
+		fields "$LAB_TMP/h.pcap" _ws.col.Protocol
+	)"
+	are "unless that is switched off" "UDP" "$(read_as "$LAB_TMP/h.pcap" -o weft.heuristic:FALSE \
+		-T fields -e _ws.col.Protocol)"
+	are "or the port is named" "weft" "$(read_as "$LAB_TMP/h.pcap" -o weft.heuristic:FALSE \
+		-o weft.ports:5000 -T fields -e _ws.col.Protocol)"
+}
+
+# sack HIGH LOW BASE: the ranges that the dissector makes of a bitmap
+sack() {
+	rm -f "$LAB_TMP/s.pcap"
+	packet "$LAB_TMP/s.pcap" "${VEC_ACK:0:80}$1$2$3${VEC_ACK:104}"
+	fields "$LAB_TMP/s.pcap" weft.ack.sack.range
+}
+
+sacks() {
+	are "SACK: nothing" "-" "$(sack 00000000 00000000 00000040)"
+	are "SACK: all of it" "64-127" "$(sack ffffffff ffffffff 00000040)"
+	are "SACK: both ends, a run over the middle" "64,95-97,127" "$(sack 80000003 80000001 00000040)"
+	are "SACK: round the wrap of PSNs" "4294967232-4294967235,4294967295" \
+		"$(sack 80000000 0000000f ffffffc0)"
+}
+
+# broken NAME EXPERT HEX [SPORT]: this packet raises that expert info, and the right one did not
+broken() {
+	rm -f "$LAB_TMP/b.pcap"
+	packet "$LAB_TMP/b.pcap" "$3" "${4:-49157}"
+	local got
+	got=$(read_as "$LAB_TMP/b.pcap" -o "weft.secrets:$KEY" -T json | grep -o '"weft.expert[a-z_.]*"' | tr -d '"' | sort -u |
+		paste -sd' ')
+	note "$got"
+	[[ " $got " == *" $2 "* ]]
+	t "$? == 0" "$1: $2"
+}
+
+experts() {
+	local d=$VEC_DATA a=$VEC_ACK quiet
+	rm -f "$LAB_TMP/q.pcap"
+	packet "$LAB_TMP/q.pcap" "$VEC_DATA$PAYLOAD"
+	quiet=$(read_as "$LAB_TMP/q.pcap" -o "weft.secrets:$KEY" -T json | grep -c '"weft.expert')
+	t "$quiet == 0" "a right packet raises nothing"
+	broken "another version" weft.expert.version "02${d:2}$PAYLOAD"
+	broken "an unknown opcode" weft.expert.opcode "0109${d:4}$PAYLOAD"
+	broken "a length that is not UDP's" weft.expert.len "${d:0:56}0d01${d:60}$PAYLOAD"
+	broken "an ACK with a payload" weft.expert.len "${a:0:56}0004${a:60}00000000"
+	broken "a segment behind the end" weft.expert.len "${d:0:104}00001900${d:112}$PAYLOAD"
+	broken "LAST in the middle" weft.expert.last "${d:0:104}00002a00${d:112}$PAYLOAD"
+	broken "an end without LAST" weft.expert.last "010100${d:6}$PAYLOAD"
+	broken "a DATA with flags of an ACK" weft.expert.flags "010105${d:6}$PAYLOAD"
+	broken "reserved bytes" weft.expert.reserved "${d:0:60}0001${d:64}$PAYLOAD"
+	broken "a source port of another entropy value" weft.expert.sport "$d$PAYLOAD" 49158
+	broken "a SACK base between" weft.expert.sack_base "${a:0:96}ffffffc1${a:104}"
+	broken "a wrong check" weft.expert.check "${d:0:48}7a729063${d:56}$PAYLOAD"
+	broken "less than a header" weft.expert.len "${d:0:100}"
+	broken "CE" weft.expert.ce "010204${a:6}"
+	broken "DUP" weft.expert.duplicate_ack "010208${a:6}"
+	broken "RETX without its first" weft.expert.retransmission_unseen "010103${d:6}$PAYLOAD"
+}
+
+# ---- a transfer through a lossy middle ---------------------------------------------------------
+SIZE=100000 COUNT=60 SEGMENTS=31	# 31 packets of 3328 bytes make 100000
+
+# run_through NAME HOST RATES...: leaves $LAB_TMP/NAME.tsv, one line a frame, and the counters
+run_through() {
+	local name=$1 to=$2
+	shift 2
+	lab_middle 3498 --capture "$LAB_TMP/$name.pcapng" --snaplen 256 --seed $((SEED % 100000)) "$@"
+	: >"$LAB_TMP/server"
+	"$WEFT" -n "$LAB_A" up "$LAB_IF_A" && "$WEFT" -n "$LAB_B" up "$LAB_IF_B"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
+	local server=$LAB_SPAWNED
+	t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" 20 ++ "$name: a perf server becomes ready"
+	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --size $SIZE --count $COUNT --verify \
+		++ "$name: $COUNT messages of $SIZE bytes"
+	lab_stop "$server"
+	# counters first: what comes later comes into the capture as well
+	A=$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" -j | tr -d ' \n')
+	B=$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B" -j | tr -d ' \n')
+	WIRE=$(lab_stats)
+	RING=$(lab_ring_drops)
+	"$WEFT" -n "$LAB_A" down "$LAB_IF_A" && "$WEFT" -n "$LAB_B" down "$LAB_IF_B"
+	lab_stop "$LAB_WIRE"
+	read_as "$LAB_TMP/$name.pcapng" -T fields -E separator=, -E occurrence=f \
+		-e frame.number -e frame.interface_id -e frame.verdict.ebpf_xdp -e weft.op \
+		-e weft.check.status -e weft.stream -e weft.psn -e weft.flags.last -e weft.flags.retx \
+		-e weft.flags.ce -e weft.flags.dup -e weft.len -e weft.data.msn -e weft.data.moff \
+		-e weft.data.mlen -e weft.data.roff -e weft.request_in -e weft.response_in -e weft.time \
+		-e weft.analysis.retransmission_of -e weft.analysis.duplicate_of -e weft.cm.type \
+		-e weft.cm.psn -e weft.cm.qpn -e weft.setup_in >"$LAB_TMP/$name.tsv"
+	t -- test ! -s "$LAB_TMP/tshark.bad" ++ "$name: the dissector has nothing to complain about"
+	note "A: $A"
+	note "B: $B"
+	note "wire: $WIRE, $RING lost in rings"
+}
+
+# frames CONDITION: how many lines of the table fulfil it, in awk, by the names of the columns
+frames() {
+	awk -F, "$COLUMNS"'{ '"$VARS"' if ('"$1"') n++ } END { print n + 0 }' "$TABLE"
+}
+COLUMNS='' VARS=''
+n=0
+for v in frame dir verdict op check stream psn last retx ce dup len msn moff mlen roff request response \
+	time retx_of copy_of cm cm_psn cm_qpn setup; do
+	n=$((n + 1))
+	VARS+="$v = \$$n; "
+done
+
+same() {	# same NAME WANT GOT: numbers
+	note "want $2, got $3"
+	t "$2 == $3" "$1"
+}
+
+lossy() {
+	local lost
+	run_through lossy 10.9.0.2 --loss 30000 --ce 30000
+	TABLE=$LAB_TMP/lossy.tsv
+	same "every frame that the middle counted is there, from A" "$(lab_field "$WIRE" packets)" "$(frames 'op && dir == 0')"
+	same "and from B" "$(lab_field "$WIRE" packets 2)" "$(frames 'op && dir == 1')"
+	lost=$(($(lab_field "$WIRE" lost) + $(lab_field "$WIRE" lost 2)))
+	t "lost > 20" "$lost of them were lost"
+	same "and their verdict says so" $lost "$(frames 'op && verdict == 1')"
+	same "DATA as A counted them" "$(lab_field "$A" tx_data)" "$(frames 'op == 1 && dir == 0')"
+	same "ACKs as B counted them" "$(lab_field "$B" tx_ack)" "$(frames 'op == 2 && dir == 1')"
+	same "retransmissions as A counted them" "$(lab_field "$A" tx_retx)" "$(frames 'op == 1 && dir == 0 && retx')"
+	same "CE as B counted it" "$(lab_field "$B" rx_ce)" "$(frames 'op == 2 && dir == 1 && ce')"
+	t "$(frames 'ce') > 10" "and there was some"
+	same "DUP as B counted it" "$(lab_field "$B" rx_dup)" "$(frames 'op == 2 && dir == 1 && dup')"
+	same "retransmissions are recognised, all and only they" "$(frames 'op == 1 && retx')" \
+		"$(frames 'op == 1 && retx && retx_of')"
+	same "and nothing else" 0 "$(frames 'op == 1 && !retx && (retx_of || copy_of)')"
+	same "every check is verified by the secrets of the set-up" "$(frames op)" "$(frames 'op && check == 1')"
+	same "every packet knows its set-up" "$(frames op)" "$(frames 'op && setup')"
+	# the rest needs more than one line at a time
+	note "$(awk -F, -v size=$SIZE -v count=$COUNT -v segments=$SEGMENTS "$TRANSFER" "$TABLE" | head -n 20)"
+	t "$(awk -F, -v size=$SIZE -v count=$COUNT -v segments=$SEGMENTS "$TRANSFER" "$TABLE" | wc -l) == 0" \
+		"PSNs, messages, offsets and lengths are those of the transfer; answers name their DATA"
+	same "set-up: as many REPLYs as REQUESTs" "$(frames 'cm == 1')" "$(frames 'cm == 2')"
+	t "$(frames 'cm == 1') == 2" "of the control QP and the data QP"
+	lab_down
+}
+
+# Prints what is wrong. The data connection is the one whose DATA has the right length of message.
+# shellcheck disable=SC2016	# awk's
+TRANSFER='
+function serial(v) { return sprintf("%.0f", v % 4294967296) }	# mawk would round a large one to a text
+{ '"$VARS"' }
+cm == 1 { first_psn[cm_psn] = 1 }
+op == 1 && dir == 0 && mlen == size {
+	psn_of[frame] = psn
+	if (!(psn in seen)) {
+		seen[psn] = 1; n++
+		bytes[msn] += len; pieces[msn]++
+		if (moff % 3328 || len != (moff + 3328 < size ? 3328 : size - moff)) print "length", $0
+		if (last != (moff + len == size)) print "LAST", $0
+		if (msn in base && base[msn] != roff - moff) print "offset", $0
+		base[msn] = roff - moff
+		if (!response) absent++
+	}
+	if (verdict != 1) through[psn] = 1
+	else dropped[psn] = 1
+}
+op == 2 && dir == 1 && (request in psn_of) {
+	answers++
+	if (psn_of[request] != psn) print "answer", $0
+	if (!(time > 0 && time < 10)) print "time", $0
+}
+END {
+	if (n != count * segments) print "packets", n
+	for (m = 0; m < count; m++)
+		if (bytes[m] != size || pieces[m] != segments) print "message", m, bytes[m], pieces[m]
+	for (p in dropped) if (!(p in through)) print "never repeated", p
+	start = -1
+	for (p in first_psn) if ((p in seen) && !(serial(p + 4294967295) in seen)) start = p
+	if (start < 0) print "the first PSN is not that of the REQUEST"
+	for (i = 0; i < n; i++) if (!(serial(start + i) in seen)) print "gap", i
+	if (answers < n) print "answers", answers
+}'
+
+damaged() {
+	run_through damaged '[fd09::2]' --corrupt 20000 --corrupt-range 24:72 --dup 10000
+	TABLE=$LAB_TMP/damaged.tsv
+	local bad
+	bad=$(($(lab_field "$WIRE" corrupted) + $(lab_field "$WIRE" corrupted 2)))
+	t "bad > 20" "$bad headers were damaged on the way"
+	same "and as many checks are bad, by IPv6" $bad "$(frames 'setup && check == 0')"
+	same "all others are good" "$(frames 'setup && check != 0')" "$(frames 'setup && check == 1')"
+	lab_down
+}
+
+lab_begin
+tap_part vectors && vectors
+tap_part sacks && sacks
+tap_part experts && experts
+tap_part lossy && lossy
+tap_part damaged && damaged
+tap_end

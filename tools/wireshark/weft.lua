@@ -1,0 +1,791 @@
+-- SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+-- Wireshark dissector of the weft protocol: packets over UDP, set-up over TCP, doorbell templates.
+--
+--   tshark -X lua_script:weft.lua -r FILE      or copy it into Wireshark's folder of personal plugins
+--
+-- Made for Wireshark 3.6 and later, with Lua 5.1 to 5.4: so no bit operators and no bit library, but
+-- arithmetic on numbers and UInt64. docs/wireshark.md lists the fields; docs/protocol.md explains them.
+
+if set_plugin_info then
+	set_plugin_info({ version = "1.0.0", description = "weft, an RDMA transport in XDP" })
+end
+
+local weft = Proto("weft", "weft")
+local cm = Proto("weft_cm", "weft connection set-up")
+local db = Proto("weft_db", "weft doorbell or template")
+
+local HDR, CM_LEN, BYE_LEN, DB_LEN = 64, 56, 12, 20
+local EV_PORT0, EV_MAX, MSG_MAX = 49152, 64, 2 ^ 30
+local DATA, ACK, NAK = 1, 2, 3
+
+local opcodes = { [DATA] = "DATA", [ACK] = "ACK", [NAK] = "NAK" }
+local naks = {
+	[1] = "remote key is not valid",
+	[2] = "message does not fit the remote memory region",
+	[3] = "remote memory region does not allow remote write",
+	[4] = "remote memory region is in another protection domain",
+	[5] = "remote queue pair is closed",
+	[6] = "remote memory is gone",
+}
+local cm_types = { [1] = "REQUEST", [2] = "REPLY", [3] = "READY", [4] = "BYE" }
+local refusals = {
+	[0] = "accepted",
+	[1] = "protocol or packet version",
+	[2] = "no QP left",
+	[3] = "the way back leaves through another interface",
+	[4] = "the path carries no useful packet",
+}
+local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW" }
+local check_status = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
+
+-- ---- fields ------------------------------------------------------------------------------------
+local f = {
+	ver = ProtoField.uint8("weft.ver", "Version"),
+	op = ProtoField.uint8("weft.op", "Opcode", base.DEC, opcodes),
+	flags = ProtoField.uint8("weft.flags", "Flags", base.HEX),
+	last = ProtoField.bool("weft.flags.last", "LAST: last segment of its message", 8, nil, 0x01),
+	retx = ProtoField.bool("weft.flags.retx", "RETX: this PSN was sent before", 8, nil, 0x02),
+	ce = ProtoField.bool("weft.flags.ce", "CE: the DATA arrived with congestion experienced", 8, nil, 0x04),
+	dup = ProtoField.bool("weft.flags.dup", "DUP: the DATA had been placed before", 8, nil, 0x08),
+	ev = ProtoField.uint8("weft.ev", "Entropy value"),
+	dqpn = ProtoField.uint32("weft.dqpn", "Destination QP", base.HEX),
+	slot = ProtoField.uint32("weft.dqpn.slot", "Slot", base.DEC, nil, 0x0000ffff),
+	gen = ProtoField.uint32("weft.dqpn.generation", "Generation", base.DEC, nil, 0xffff0000),
+	conn = ProtoField.uint64("weft.conn", "Connection key", base.HEX),
+	psn = ProtoField.uint32("weft.psn", "PSN"),
+	ts = ProtoField.uint32("weft.ts", "Time stamp", base.DEC, nil, nil, "Requester's clock, units of 64 ns"),
+	check = ProtoField.uint32("weft.check", "Header check", base.HEX),
+	check_status = ProtoField.uint8("weft.check.status", "Header check status", base.DEC, check_status),
+	check_want = ProtoField.uint32("weft.check.expected", "Expected check", base.HEX),
+	len = ProtoField.uint16("weft.len", "Payload length"),
+	rsvd = ProtoField.bytes("weft.reserved", "Reserved"),
+	rkey = ProtoField.uint32("weft.data.rkey", "Remote key", base.HEX),
+	dmsn = ProtoField.uint32("weft.data.msn", "Message number"),
+	roff = ProtoField.uint64("weft.data.roff", "Offset in the memory region"),
+	moff = ProtoField.uint32("weft.data.moff", "Offset in the message"),
+	mlen = ProtoField.uint32("weft.data.mlen", "Message length"),
+	payload = ProtoField.bytes("weft.payload", "Payload"),
+	cum = ProtoField.uint32("weft.ack.cum", "Cumulative PSN", base.DEC, nil, nil, "Every PSN before it is placed"),
+	amsn = ProtoField.uint32("weft.ack.msn", "Messages placed"),
+	sack = ProtoField.uint64("weft.ack.sack", "SACK bitmap", base.HEX),
+	sack_base = ProtoField.uint32("weft.ack.sack_base", "SACK base PSN"),
+	sack_count = ProtoField.uint8("weft.ack.sack.count", "PSNs in the SACK"),
+	sack_range = ProtoField.string("weft.ack.sack.range", "Placed"),
+	sack_first = ProtoField.uint32("weft.ack.sack.first", "First PSN"),
+	sack_last = ProtoField.uint32("weft.ack.sack.last", "Last PSN"),
+	code = ProtoField.uint32("weft.nak.code", "NAK code", base.DEC, naks),
+	npsn = ProtoField.uint32("weft.nak.psn", "Refused PSN"),
+	-- what other packets say about this one
+	stream = ProtoField.uint32("weft.stream", "Connection index"),
+	setup = ProtoField.framenum("weft.setup_in", "Connection set up in", base.NONE, frametype.NONE),
+	request = ProtoField.framenum("weft.request_in", "Answers the DATA in", base.NONE, frametype.REQUEST),
+	response = ProtoField.framenum("weft.response_in", "Answered in", base.NONE, frametype.RESPONSE),
+	time = ProtoField.relative_time("weft.time", "Response time"),
+	retx_of = ProtoField.framenum("weft.analysis.retransmission_of", "Sent before in", base.NONE,
+		frametype.RETRANS_PREV),
+	retx_after = ProtoField.relative_time("weft.analysis.retransmission_after", "Time since then"),
+	copy_of = ProtoField.framenum("weft.analysis.duplicate_of", "Copy of the packet in", base.NONE,
+		frametype.RETRANS_PREV),
+	ack_of = ProtoField.framenum("weft.analysis.duplicate_ack_of", "The same DATA was answered in", base.NONE,
+		frametype.DUP_ACK),
+	tries = ProtoField.uint32("weft.analysis.tries", "Transmission"),
+}
+local c = {
+	magic = ProtoField.string("weft.cm.magic", "Magic"),
+	version = ProtoField.uint16("weft.cm.version", "Version of set-up"),
+	packets = ProtoField.uint16("weft.cm.packet_version", "Version of packets"),
+	type = ProtoField.uint16("weft.cm.type", "Type", base.DEC, cm_types),
+	priv_len = ProtoField.uint16("weft.cm.private_len", "Private data length"),
+	qpn = ProtoField.uint32("weft.cm.qpn", "QP number", base.HEX),
+	psn = ProtoField.uint32("weft.cm.psn", "First PSN"),
+	payload = ProtoField.uint32("weft.cm.payload", "Payload limit"),
+	flags = ProtoField.uint32("weft.cm.flags", "Flags", base.HEX),
+	csum = ProtoField.bool("weft.cm.flags.csum", "Wants the UDP checksum", 32, nil, 0x1),
+	port = ProtoField.uint16("weft.cm.port", "UDP port"),
+	conn_half = ProtoField.uint64("weft.cm.conn_half", "Half of the connection key", base.HEX),
+	secret_half = ProtoField.uint64("weft.cm.secret_half", "Half of the hash secret", base.HEX),
+	refusal = ProtoField.uint32("weft.cm.refusal", "Refusal", base.DEC, refusals),
+	priv = ProtoField.bytes("weft.cm.private", "Private data"),
+	rsvd = ProtoField.bytes("weft.cm.reserved", "Reserved"),
+	conn = ProtoField.uint64("weft.cm.conn", "Connection key", base.HEX),
+	secret = ProtoField.uint64("weft.cm.secret", "Hash secret", base.HEX),
+	code = ProtoField.uint32("weft.cm.bye.code", "Why", base.DEC, naks),
+	arrived = ProtoField.uint32("weft.cm.bye.arrived", "Messages that had arrived"),
+}
+local d = {
+	magic = ProtoField.uint32("weft.db.magic", "Magic", base.HEX),
+	op = ProtoField.uint32("weft.db.op", "Operation", base.DEC, db_ops),
+	qpn = ProtoField.uint32("weft.db.qpn", "Own QP", base.HEX),
+	psn = ProtoField.uint32("weft.db.psn", "PSN"),
+	claimed = ProtoField.uint32("weft.db.claimed", "A PSN is claimed"),
+}
+
+-- ---- expert info -------------------------------------------------------------------------------
+local G, S = expert.group, expert.severity
+local x = {
+	cut = ProtoExpert.new("weft.expert.cut", "The header is cut off", G.UNDECODED, S.NOTE),
+	version = ProtoExpert.new("weft.expert.version", "Unknown version", G.UNDECODED, S.WARN),
+	opcode = ProtoExpert.new("weft.expert.opcode", "Unknown opcode", G.MALFORMED, S.ERROR),
+	len = ProtoExpert.new("weft.expert.len", "Bad length", G.MALFORMED, S.ERROR),
+	last = ProtoExpert.new("weft.expert.last", "LAST does not fit offset and length", G.PROTOCOL, S.ERROR),
+	flags = ProtoExpert.new("weft.expert.flags", "Flags that this opcode does not have", G.PROTOCOL, S.WARN),
+	rsvd = ProtoExpert.new("weft.expert.reserved", "Reserved bytes are not 0", G.PROTOCOL, S.WARN),
+	sport = ProtoExpert.new("weft.expert.sport", "Source port is not that of the entropy value", G.PROTOCOL, S.WARN),
+	base = ProtoExpert.new("weft.expert.sack_base", "SACK base is no multiple of 64", G.PROTOCOL, S.ERROR),
+	check = ProtoExpert.new("weft.expert.check", "Bad header check", G.CHECKSUM, S.ERROR),
+	nak = ProtoExpert.new("weft.expert.nak", "Refused", G.RESPONSE_CODE, S.ERROR),
+	retx = ProtoExpert.new("weft.expert.retransmission", "Retransmission", G.SEQUENCE, S.NOTE),
+	unseen = ProtoExpert.new("weft.expert.retransmission_unseen",
+		"Retransmission of a packet that is not in this capture", G.SEQUENCE, S.NOTE),
+	copy = ProtoExpert.new("weft.expert.duplicate", "The network doubled this packet", G.SEQUENCE, S.NOTE),
+	dup_ack = ProtoExpert.new("weft.expert.duplicate_ack", "Duplicate ACK", G.SEQUENCE, S.NOTE),
+	ce = ProtoExpert.new("weft.expert.ce", "Congestion experienced, echoed", G.SEQUENCE, S.NOTE),
+	clone = ProtoExpert.new("weft.expert.clone", "A clone without a packet, for no receiver", G.PROTOCOL, S.CHAT),
+}
+local xc = {
+	version = ProtoExpert.new("weft.cm.expert.version", "Unknown version", G.UNDECODED, S.WARN),
+	type = ProtoExpert.new("weft.cm.expert.type", "Unknown type", G.MALFORMED, S.ERROR),
+	rsvd = ProtoExpert.new("weft.cm.expert.reserved", "Reserved bytes are not 0", G.PROTOCOL, S.WARN),
+	refused = ProtoExpert.new("weft.cm.expert.refused", "Connection refused", G.RESPONSE_CODE, S.WARN),
+	bye = ProtoExpert.new("weft.cm.expert.bye", "Connection ends with an error", G.RESPONSE_CODE, S.WARN),
+	junk = ProtoExpert.new("weft.cm.expert.junk", "Not a message of set-up", G.MALFORMED, S.ERROR),
+}
+
+local function values(t)
+	local list = {}
+	for _, v in pairs(t) do
+		list[#list + 1] = v
+	end
+	return list
+end
+weft.fields, weft.experts = values(f), values(x)
+cm.fields, cm.experts = values(c), values(xc)
+db.fields = values(d)
+
+-- ---- preferences -------------------------------------------------------------------------------
+weft.prefs.ports = Pref.range("UDP ports", "4793", "Destination ports of weft's packets", 65535)
+weft.prefs.heuristic = Pref.bool("Find it on other ports", true, "By what a header must look like")
+weft.prefs.verify = Pref.bool("Verify header checks", true, "Where the connection's secret is known")
+weft.prefs.secrets = Pref.string("Secrets", "",
+	"CONNECTION-KEY:SECRET in hexadecimal, separated by spaces, of connections whose set-up is not captured")
+
+local frame_comment = Field.new("frame.comment")
+local tcp_stream = Field.new("tcp.stream")
+
+-- ---- header check (docs/protocol.md, section 3) ------------------------------------------------
+local GOLDEN = UInt64.fromhex("9e3779b97f4a7c15")
+local MUL1 = UInt64.fromhex("bf58476d1ce4e5b9")
+local MUL2 = UInt64.fromhex("94d049bb133111eb")
+
+local function expand(secret)
+	local keys = {}
+	for i = 0, 16 do
+		local z
+		secret = secret + GOLDEN
+		z = secret:bxor(secret:rshift(30)) * MUL1
+		z = z:bxor(z:rshift(27)) * MUL2
+		keys[i] = z:bxor(z:rshift(31))
+	end
+	return keys
+end
+
+local function header_check(tvb, keys)
+	local sum = keys[16]
+	for i = 0, 7 do
+		local a = UInt64(i == 3 and 0 or tvb(8 * i, 4):le_uint(), 0)
+		local b = UInt64(tvb(8 * i + 4, 4):le_uint(), 0)
+		sum = sum + (keys[2 * i] + a) * (keys[2 * i + 1] + b)
+	end
+	return sum:rshift(32):tonumber()
+end
+
+-- ---- what is known of connections and packets --------------------------------------------------
+-- conns[key]: stream, keys, setup (frame), sides[address of the requester]. Filled on the first pass
+-- in the order of the file; results are kept by frame, for later passes come in any order.
+local conns, streams, frames, setups
+
+local function conn_of(key)
+	local conn = conns[key]
+	if not conn then
+		conn = { stream = streams, sides = {} }
+		conns[key] = conn
+		streams = streams + 1
+	end
+	return conn
+end
+
+local function learn(key, secret, frame)
+	local conn = conn_of(key)
+	conn.keys = conn.keys or expand(secret)
+	conn.setup = conn.setup or frame
+end
+
+local function forget()
+	conns, streams, frames, setups = {}, 0, {}, {}
+	for key, secret in weft.prefs.secrets:gmatch("(%x+):(%x+)") do
+		if #key <= 16 and #secret <= 16 then
+			learn(string.rep("0", 16 - #key) .. key:lower(), UInt64.fromhex(secret))
+		end
+	end
+end
+weft.init = forget
+forget()
+
+-- What the requester at this address has sent: by PSN its last transmission, by PSN and time stamp each.
+local function side_of(conn, addr)
+	local side = conn.sides[addr]
+	if not side then
+		side = { psn = {}, sent = {} }
+		conn.sides[addr] = side
+	end
+	return side
+end
+
+local function seen_data(conn, pinfo, psn, ts)
+	local side = side_of(conn, tostring(pinfo.src))
+	local r, before = {}, side.psn[psn]
+	local id = psn .. ":" .. ts
+
+	if side.sent[id] then
+		r.copy_of = side.sent[id].frame
+		r.tries = side.sent[id].tries
+		return r
+	end
+	if before then
+		r.retx_of, r.retx_after = before.frame, pinfo.rel_ts - before.time
+	end
+	r.tries = before and before.tries + 1 or 1
+	side.psn[psn] = { frame = pinfo.number, time = pinfo.rel_ts, tries = r.tries }
+	side.sent[id] = side.psn[psn]
+	return r
+end
+
+local function seen_answer(conn, pinfo, psn, ts)
+	local sent = side_of(conn, tostring(pinfo.dst)).sent[psn .. ":" .. ts]
+	local r = {}
+
+	if not sent then
+		return r
+	end
+	r.request, r.time, r.ack_of = sent.frame, pinfo.rel_ts - sent.time, sent.answer
+	if not sent.answer then
+		sent.answer = pinfo.number
+		frames[sent.frame].response = pinfo.number
+	end
+	return r
+end
+
+-- ---- packets -----------------------------------------------------------------------------------
+local function has(flags, bit)
+	return math.floor(flags / bit) % 2 == 1
+end
+
+local function seconds(t)
+	local s = math.floor(t)
+	return NSTime.new(s, math.floor((t - s) * 1e9 + 0.5))
+end
+
+local function serial(psn)
+	return psn % 2 ^ 32
+end
+
+local function zeros(tree, tvb, at, len, field, info)
+	local item
+	if len == 0 then
+		return
+	end
+	for i = at, at + len - 1 do
+		if tvb(i, 1):uint() ~= 0 then
+			item = item or tree:add(field, tvb(at, len))
+		end
+	end
+	if item then
+		item:add_proto_expert_info(info)
+	end
+end
+
+-- The runs of ones in the bitmap: { { first, last }, ... } as PSNs, and how many bits.
+local function sack_ranges(high, low, base)
+	local ranges, count, open = {}, 0, nil
+	for i = 0, 63 do
+		local word = i < 32 and low or high
+		if has(word, 2 ^ (i % 32)) then
+			count = count + 1
+			if open then
+				open[2] = serial(base + i)
+			else
+				open = { serial(base + i), serial(base + i) }
+				ranges[#ranges + 1] = open
+			end
+		else
+			open = nil
+		end
+	end
+	return ranges, count
+end
+
+local function dissect_data(tvb, tree, flags, len)
+	local moff, mlen = tvb(48, 4):uint(), tvb(52, 4):uint()
+	local item
+
+	tree:add(f.rkey, tvb(32, 4))
+	tree:add(f.dmsn, tvb(36, 4))
+	tree:add(f.roff, tvb(40, 8))
+	item = tree:add(f.moff, tvb(48, 4))
+	if moff + len > mlen then
+		item:add_proto_expert_info(x.len, "The segment ends behind its message")
+	elseif has(flags, 0x01) ~= (moff + len == mlen) then
+		item:add_proto_expert_info(x.last)
+	end
+	item = tree:add(f.mlen, tvb(52, 4))
+	if mlen > MSG_MAX then
+		item:add_proto_expert_info(x.len, "The message is longer than 1 GiB")
+	end
+	zeros(tree, tvb, 56, 8, f.rsvd, x.rsvd)
+	return string.format(" Len=%u Msg=%u %u/%u", len, tvb(36, 4):uint(), moff, mlen)
+end
+
+local function dissect_ack(tvb, tree)
+	local base = tvb(48, 4):uint()
+	local ranges, count = sack_ranges(tvb(40, 4):uint(), tvb(44, 4):uint(), base)
+	local texts, item, sub = {}, nil, nil
+
+	tree:add(f.cum, tvb(32, 4))
+	tree:add(f.amsn, tvb(36, 4))
+	item = tree:add(f.sack, tvb(40, 8))
+	for _, r in ipairs(ranges) do
+		local text = r[1] == r[2] and tostring(r[1]) or string.format("%u-%u", r[1], r[2])
+		texts[#texts + 1] = text
+		sub = item:add(f.sack_range, tvb(40, 8), text)
+		sub:add(f.sack_first, tvb(40, 8), r[1])
+		sub:add(f.sack_last, tvb(40, 8), r[2])
+	end
+	item:add(f.sack_count, tvb(40, 8), count):set_generated()
+	item:append_text(count > 0 and " (" .. table.concat(texts, ", ") .. ")" or " (none)")
+	item = tree:add(f.sack_base, tvb(48, 4))
+	if base % 64 ~= 0 then
+		item:add_proto_expert_info(x.base)
+	end
+	zeros(tree, tvb, 52, 12, f.rsvd, x.rsvd)
+	return string.format(" Cum=%u Msgs=%u%s", tvb(32, 4):uint(), tvb(36, 4):uint(),
+		count > 0 and " SACK=" .. table.concat(texts, ",") or "")
+end
+
+local function dissect_nak(tvb, tree)
+	local code = tvb(32, 4):uint()
+	local text = naks[code] or "unknown code"
+	local item = tree:add(f.code, tvb(32, 4))
+
+	item:add_proto_expert_info(x.nak, "Refused: " .. text)
+	tree:add(f.npsn, tvb(36, 4))
+	zeros(tree, tvb, 40, 24, f.rsvd, x.rsvd)
+	return string.format(" Refused=%u (%s)", tvb(36, 4):uint(), text)
+end
+
+-- 0 bad, 1 good, 2 not verified; and what it should be.
+local function verify(tvb, conn)
+	local want
+
+	if not (conn.keys and weft.prefs.verify) then
+		return 2
+	end
+	want = header_check(tvb, conn.keys)
+	return want == tvb(24, 4):uint() and 1 or 0, want
+end
+
+local function dissect_check(tvb, tree, conn, status, want)
+	local item = tree:add(f.check, tvb(24, 4))
+
+	item:append_text(status == 1 and " [correct]" or status == 0 and " [incorrect]"
+		or conn.keys and " [not verified]" or " [cannot be verified: the connection's secret is not known]")
+	item:add(f.check_status, tvb(24, 4), status):set_generated()
+	if status == 0 then
+		item:add(f.check_want, tvb(24, 4), want):set_generated()
+		item:add_proto_expert_info(x.check)
+	end
+end
+
+local function add_generated(tree, field, value)
+	if value then
+		local item = tree:add(field, value)
+		item:set_generated()
+		return item
+	end
+end
+
+-- What the first pass found out about this frame.
+local function analysis(tvb, pinfo, tree, conn, op, flags, r)
+	local marks, item = "", nil
+
+	add_generated(tree, f.stream, conn.stream)
+	add_generated(tree, f.setup, conn.setup)
+	if op == DATA then
+		add_generated(tree, f.response, r.response)
+		add_generated(tree, f.tries, r.tries)
+		item = add_generated(tree, f.copy_of, r.copy_of)
+		if item then
+			item:add_proto_expert_info(x.copy)
+			marks = " [duplicate]"
+		end
+		item = add_generated(tree, f.retx_of, r.retx_of)
+		if item then
+			item:add_proto_expert_info(x.retx)
+			add_generated(tree, f.retx_after, seconds(r.retx_after))
+			marks = " [retransmission]"
+		elseif has(flags, 0x02) and not r.copy_of then
+			tree:add_proto_expert_info(x.unseen)
+			marks = " [retransmission]"
+		end
+	else
+		add_generated(tree, f.request, r.request)
+		if r.time then
+			add_generated(tree, f.time, seconds(r.time))
+		end
+		item = add_generated(tree, f.ack_of, r.ack_of)
+		if item or (op == ACK and has(flags, 0x08)) then
+			(item or tree):add_proto_expert_info(x.dup_ack,
+				has(flags, 0x08) and "Duplicate ACK: the DATA had been placed before" or nil)
+			marks = " [duplicate ACK]"
+		end
+		if op == ACK and has(flags, 0x04) then
+			tree:add_proto_expert_info(x.ce)
+			marks = marks .. " [CE]"
+		end
+	end
+	return marks
+end
+
+local function dissect_flags(tvb, tree, op, flags)
+	local item = tree:add(f.flags, tvb(2, 1))
+	local allowed = op == DATA and 0x03 or op == ACK and 0x0c or 0
+	local names = {}
+
+	for _, b in ipairs({ { f.last, 0x01, "LAST" }, { f.retx, 0x02, "RETX" }, { f.ce, 0x04, "CE" },
+			{ f.dup, 0x08, "DUP" } }) do
+		item:add(b[1], tvb(2, 1))
+		if has(flags, b[2]) then
+			names[#names + 1] = b[3]
+		end
+	end
+	for bit = 0, 7 do
+		if has(flags, 2 ^ bit) and not has(allowed, 2 ^ bit) then
+			item:add_proto_expert_info(x.flags)
+			break
+		end
+	end
+	if #names > 0 then
+		item:append_text(" (" .. table.concat(names, ", ") .. ")")
+	end
+	return #names > 0 and " [" .. table.concat(names, ",") .. "]" or ""
+end
+
+local function dissect_head(tvb, tree)
+	local item
+
+	item = tree:add(f.ver, tvb(0, 1))
+	if tvb(0, 1):uint() ~= 1 then
+		item:add_proto_expert_info(x.version)
+	end
+	item = tree:add(f.op, tvb(1, 1))
+	if not opcodes[tvb(1, 1):uint()] then
+		item:add_proto_expert_info(x.opcode)
+	end
+end
+
+local function learn_from_comment(pinfo)
+	for _, info in ipairs({ frame_comment() }) do
+		local key, secret = tostring(info.value):match("^weft key conn=(%x+) secret=(%x+)")
+		if key and #key == 16 and #secret == 16 then
+			learn(key:lower(), UInt64.fromhex(secret))
+		end
+	end
+end
+
+function weft.dissector(tvb, pinfo, root)
+	local cap, len = tvb:len(), tvb:reported_len()
+	local tree, op, flags, plen, psn, item, info, conn, status, want, r
+
+	if len < HDR and tvb:len() < 2 then
+		return 0
+	end
+	pinfo.cols.protocol = "weft"
+	tree = root:add(weft, tvb(0, math.min(cap, HDR)))
+	if cap < HDR then
+		pinfo.cols.info = "header cut off"
+		tree:append_text(", cut off")
+		if len < HDR then
+			tree:add_proto_expert_info(x.len, "Shorter than a header")
+		else
+			tree:add_proto_expert_info(x.cut)
+		end
+		return cap
+	end
+	if not pinfo.visited then
+		learn_from_comment(pinfo)
+	end
+	op, flags, plen, psn = tvb(1, 1):uint(), tvb(2, 1):uint(), tvb(28, 2):uint(), tvb(16, 4):uint()
+	conn = conn_of(tvb(8, 8):bytes():tohex(true))
+	status, want = verify(tvb, conn)
+	if not pinfo.visited then
+		-- the receiver drops what is damaged, and nothing in it is to be believed
+		r = status == 0 and {} or op == DATA and seen_data(conn, pinfo, psn, tvb(20, 4):uint())
+			or (op == ACK or op == NAK) and seen_answer(conn, pinfo, psn, tvb(20, 4):uint()) or {}
+		frames[pinfo.number] = r
+	else
+		r = frames[pinfo.number] or {}
+	end
+
+	dissect_head(tvb, tree)
+	local names = dissect_flags(tvb, tree, op, flags)
+	item = tree:add(f.ev, tvb(3, 1))
+	if tvb(3, 1):uint() >= EV_MAX or pinfo.src_port ~= EV_PORT0 + tvb(3, 1):uint() then
+		item:add_proto_expert_info(x.sport)
+	end
+	item = tree:add(f.dqpn, tvb(4, 4))
+	item:add(f.slot, tvb(4, 4))
+	item:add(f.gen, tvb(4, 4))
+	tree:add(f.conn, tvb(8, 8))
+	tree:add(f.psn, tvb(16, 4))
+	tree:add(f.ts, tvb(20, 4))
+	dissect_check(tvb, tree, conn, status, want)
+	item = tree:add(f.len, tvb(28, 2))
+	if plen ~= len - HDR then
+		item:add_proto_expert_info(x.len,
+			string.format("Payload length is %u, UDP carries %d", plen, len - HDR))
+	elseif plen > 0 and (op == ACK or op == NAK) then
+		item:add_proto_expert_info(x.len, "An answer carries no payload")
+	end
+	zeros(tree, tvb, 30, 2, f.rsvd, x.rsvd)
+
+	if op == DATA then
+		info = dissect_data(tvb, tree, flags, plen)
+	elseif op == ACK then
+		info = dissect_ack(tvb, tree)
+	elseif op == NAK then
+		info = dissect_nak(tvb, tree)
+	else
+		info = ""
+	end
+	info = info .. names .. analysis(tvb, pinfo, tree, conn, op, flags, r)
+	if status == 0 then
+		info = info .. " [bad check]"
+	end
+	info = string.format("%s QP=0x%x PSN=%u", opcodes[op] or "opcode " .. op, tvb(4, 4):uint(), psn) .. info
+	pinfo.cols.info = info
+	tree:append_text(", " .. info)
+	if cap > HDR then
+		tree:add(f.payload, tvb(HDR))
+	end
+	return len
+end
+
+-- ---- set-up over TCP ---------------------------------------------------------------------------
+-- The two halves of key and secret come in two frames; together they make the header checks verifiable.
+local function agree(tvb, at, pinfo, tree, type)
+	local stream = tcp_stream()
+	local s
+
+	if not stream then
+		return
+	end
+	stream = stream.value
+	s = setups[stream] or {}
+	setups[stream] = s
+	s[type] = s[type] or { conn = tvb(at + 32, 8):uint64(), secret = tvb(at + 40, 8):uint64() }
+	if type == 2 and s[1] then
+		local conn, secret = s[1].conn:bxor(s[2].conn), s[1].secret:bxor(s[2].secret)
+
+		add_generated(tree, c.conn, conn)
+		add_generated(tree, c.secret, secret)
+		learn(conn:tohex():lower(), secret, pinfo.number)
+	end
+end
+
+local function dissect_setup(tvb, at, pinfo, tree)
+	local type, priv = tvb(at + 8, 2):uint(), tvb(at + 10, 2):uint()
+	local refusal = tvb(at + 48, 4):uint()
+	local item, sub
+
+	tree:add(c.magic, tvb(at, 4))
+	item = tree:add(c.version, tvb(at + 4, 2))
+	if tvb(at + 4, 2):uint() ~= 1 then
+		item:add_proto_expert_info(xc.version)
+	end
+	item = tree:add(c.packets, tvb(at + 6, 2))
+	if tvb(at + 6, 2):uint() ~= 1 then
+		item:add_proto_expert_info(xc.version)
+	end
+	item = tree:add(c.type, tvb(at + 8, 2))
+	if type ~= 1 and type ~= 2 then
+		item:add_proto_expert_info(xc.type)
+	end
+	tree:add(c.priv_len, tvb(at + 10, 2))
+	tree:add(c.qpn, tvb(at + 12, 4))
+	tree:add(c.psn, tvb(at + 16, 4))
+	tree:add(c.payload, tvb(at + 20, 4))
+	sub = tree:add(c.flags, tvb(at + 24, 4))
+	sub:add(c.csum, tvb(at + 24, 4))
+	tree:add(c.port, tvb(at + 28, 2))
+	zeros(tree, tvb, at + 30, 2, c.rsvd, xc.rsvd)
+	tree:add(c.conn_half, tvb(at + 32, 8))
+	tree:add(c.secret_half, tvb(at + 40, 8))
+	item = tree:add(c.refusal, tvb(at + 48, 4))
+	zeros(tree, tvb, at + 52, 4, c.rsvd, xc.rsvd)
+	if priv > 0 then
+		tree:add(c.priv, tvb(at + CM_LEN, priv))
+	end
+	if refusal ~= 0 then
+		item:add_proto_expert_info(xc.refused, "Refused: " .. (refusals[refusal] or "unknown"))
+		return string.format("%s refused: %s", cm_types[type] or "?", refusals[refusal] or "unknown")
+	end
+	agree(tvb, at, pinfo, tree, type)
+	return string.format("%s QP=0x%x PSN=%u Payload=%u", cm_types[type] or "?", tvb(at + 12, 4):uint(),
+		tvb(at + 16, 4):uint(), tvb(at + 20, 4):uint())
+end
+
+local function dissect_bye(tvb, at, tree)
+	local code, item = tvb(at + 4, 4):uint(), nil
+
+	tree:add(c.magic, tvb(at, 4))
+	item = tree:add(c.code, tvb(at + 4, 4))
+	if code ~= 5 then
+		item:add_proto_expert_info(xc.bye)
+	end
+	tree:add(c.arrived, tvb(at + 8, 4))
+	return string.format("BYE (%s) Arrived=%u", naks[code] or "unknown", tvb(at + 8, 4):uint())
+end
+
+-- Length of the message that begins there; 0: not known yet, nil: none of ours.
+local function message_len(tvb, at)
+	local left = tvb:len() - at
+	local first = tvb(at, math.min(left, 4)):string()
+
+	if left >= 4 and first == "WEFT" then
+		return left >= 12 and CM_LEN + tvb(at + 10, 2):uint() or 0
+	elseif left >= 4 and first == "WBYE" then
+		return BYE_LEN
+	elseif first == ("WEFT"):sub(1, left) or first == ("WBYE"):sub(1, left) then
+		return 0
+	elseif first:sub(1, 1) == "R" then
+		return 1
+	end
+end
+
+function cm.dissector(tvb, pinfo, root)
+	local at, infos = 0, {}
+
+	while at < tvb:len() do
+		local need, left = message_len(tvb, at), tvb:len() - at
+		local tree
+
+		if need and (need == 0 or need > left) then
+			if tvb:reported_len() > tvb:len() then
+				return at -- cut by the capture: the rest never comes
+			end
+			pinfo.desegment_offset = at
+			pinfo.desegment_len = need == 0 and DESEGMENT_ONE_MORE_SEGMENT or need - left
+			return tvb:len()
+		end
+		pinfo.cols.protocol = "weft setup"
+		tree = root:add(cm, tvb(at, need or left))
+		if not need then
+			tree:add_proto_expert_info(xc.junk)
+			need = left
+			infos[#infos + 1] = "not a message of set-up"
+		elseif need == 1 then
+			tree:add(c.type, tvb(at, 1), 3)
+			infos[#infos + 1] = "READY"
+		elseif tvb(at, 4):string() == "WBYE" then
+			infos[#infos + 1] = dissect_bye(tvb, at, tree)
+		else
+			infos[#infos + 1] = dissect_setup(tvb, at, pinfo, tree)
+		end
+		tree:append_text(", " .. infos[#infos])
+		at = at + need
+	end
+	pinfo.cols.info = table.concat(infos, "; ")
+	return at
+end
+
+local function find_setup(tvb, pinfo, root)
+	local first = tvb:len() >= 4 and tvb(0, 4):string()
+
+	if not (first == "WEFT" and tvb:len() >= 8 and tvb(6, 2):uint() < 256)
+		and not (first == "WBYE" and tvb:reported_len() == BYE_LEN) then
+		return false
+	end
+	pinfo.conversation = cm
+	cm.dissector(tvb, pinfo, root)
+	return true
+end
+
+-- ---- doorbells and templates: host byte order, and the only hosts are little-endian -------------
+function db.dissector(tvb, pinfo, root)
+	local tree, info
+
+	if tvb:len() < DB_LEN or tvb(0, 4):le_uint() ~= 0x77656674 then
+		return 0
+	end
+	pinfo.cols.protocol = "weft"
+	tree = root:add(db, tvb(0, DB_LEN))
+	tree:add_le(d.magic, tvb(0, 4))
+	tree:add_le(d.op, tvb(4, 4))
+	tree:add_le(d.qpn, tvb(8, 4))
+	tree:add_le(d.psn, tvb(12, 4))
+	tree:add_le(d.claimed, tvb(16, 4))
+	info = string.format("%s QP=0x%x", db_ops[tvb(4, 4):le_uint()] or "?", tvb(8, 4):le_uint())
+	if tvb(4, 4):le_uint() == 3 then
+		info = info .. ": a clone without a packet"
+		tree:add_proto_expert_info(x.clone)
+	end
+	pinfo.cols.info = info
+	tree:append_text(", " .. info)
+	return DB_LEN
+end
+
+-- ---- where to find them ------------------------------------------------------------------------
+local udp_ports = DissectorTable.get("udp.port")
+local registered
+
+local function register_ports()
+	local ports = tostring(weft.prefs.ports)
+	if ports == registered then
+		return
+	end
+	if registered and registered ~= "" then
+		udp_ports:remove(registered, weft)
+	end
+	if ports ~= "" then
+		udp_ports:add(ports, weft)
+	end
+	registered = ports
+end
+
+function weft.prefs_changed()
+	register_ports()
+end
+
+-- A header is unlikely to be anything else if all that has no choice is right.
+local function looks_like_weft(tvb, pinfo)
+	local len = tvb:reported_len()
+
+	return tvb:len() >= HDR and tvb(0, 1):uint() == 1 and opcodes[tvb(1, 1):uint()] ~= nil
+		and tvb(2, 1):uint() < 16 and tvb(3, 1):uint() < EV_MAX
+		and pinfo.src_port == EV_PORT0 + tvb(3, 1):uint()
+		and tvb(28, 2):uint() == len - HDR and tvb(30, 2):uint() == 0
+end
+
+local function find_packet(tvb, pinfo, root)
+	if not weft.prefs.heuristic or not looks_like_weft(tvb, pinfo) then
+		return false
+	end
+	weft.dissector(tvb, pinfo, root)
+	return true
+end
+
+register_ports()
+udp_ports:add_for_decode_as(weft)
+DissectorTable.get("ethertype"):add(0x88b5, db)
+DissectorTable.get("tcp.port"):add_for_decode_as(cm)
+weft:register_heuristic("udp", find_packet)
+cm:register_heuristic("tcp", find_setup)

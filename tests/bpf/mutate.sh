@@ -262,6 +262,28 @@ swap share__crowds $k "$out" "${out/>=/>}"
 swap share__crowds $k "$out" "${out/ + active/}"
 swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
 
+# ---- copies for whoever captures ----
+p=bpf/capture.bpf.h
+cut capture__data_and_its_ack $w 'capture_in(ctx)'
+gone capture__data_and_its_ack $w 'act == XDP_TX'
+gone capture__clones $w 'act == XDP_PASS'
+swap capture__clones $w 'act == XDP_PASS' 1
+swap capture__dropped $w 'act == XDP_TX' 1
+swap capture__off $p 'READ_ONCE(cfg->flags) & WEFT_DEV_CAPTURE' 1
+gone capture__others $p '*(__u8 *)ip != 0x45'
+gone capture__others $p 'ip->protocol != IPPROTO_UDP'
+gone capture__others $p '(ip->frag_off & bpf_htons(IP_OFFMASK_MF))'
+gone capture__others $p 'ip6->nexthdr != IPPROTO_UDP'
+gone capture__others $p 'udp->dest != bpf_htons(port)'
+swap capture__empty_clones $p 'db->magic == WEFT_DB_MAGIC' 1
+swap capture__connection $p '!conn' 1 'return !conn'
+swap capture__connection $p 'key[0] == (__u32)conn' 1
+swap capture__connection $p 'key[1] == (__u32)(conn >> 32)' 1
+gone capture__nobody $p 'r == -ENOENT'
+gone capture__full $p 'r == -ENOSPC'
+swap capture__full $p 'r == -ENOENT' 1
+swap capture__data_and_its_ack bpf/cap_emit.bpf.h 'snap < len' 0
+
 # A section of its own becomes a map of its own, so that the loader finds the number.
 src=$(<$c/psn.h)
 mark='#include <linux/types.h>'

@@ -289,6 +289,11 @@ local function serial(psn)
 	return psn % 2 ^ 32
 end
 
+-- Lua 5.4 writes "7.0" for a number that was computed
+local function range_text(r)
+	return r[1] == r[2] and string.format("%d", r[1]) or string.format("%d-%d", r[1], r[2])
+end
+
 local function zeros(tree, tvb, at, len, field, info)
 	local item
 	if len == 0 then
@@ -342,7 +347,7 @@ local function dissect_data(tvb, tree, flags, len)
 		item:add_proto_expert_info(x.len, "The message is longer than 1 GiB")
 	end
 	zeros(tree, tvb, 56, 8, f.rsvd, x.rsvd)
-	return string.format(" Len=%u Msg=%u %u/%u", len, tvb(36, 4):uint(), moff, mlen)
+	return string.format(" Len=%d Msg=%d %d/%d", len, tvb(36, 4):uint(), moff, mlen)
 end
 
 local function dissect_ack(tvb, tree)
@@ -354,9 +359,8 @@ local function dissect_ack(tvb, tree)
 	tree:add(f.amsn, tvb(36, 4))
 	item = tree:add(f.sack, tvb(40, 8))
 	for _, r in ipairs(ranges) do
-		local text = r[1] == r[2] and tostring(r[1]) or string.format("%u-%u", r[1], r[2])
-		texts[#texts + 1] = text
-		sub = item:add(f.sack_range, tvb(40, 8), text)
+		texts[#texts + 1] = range_text(r)
+		sub = item:add(f.sack_range, tvb(40, 8), range_text(r))
 		sub:add(f.sack_first, tvb(40, 8), r[1])
 		sub:add(f.sack_last, tvb(40, 8), r[2])
 	end
@@ -367,7 +371,7 @@ local function dissect_ack(tvb, tree)
 		item:add_proto_expert_info(x.base)
 	end
 	zeros(tree, tvb, 52, 12, f.rsvd, x.rsvd)
-	return string.format(" Cum=%u Msgs=%u%s", tvb(32, 4):uint(), tvb(36, 4):uint(),
+	return string.format(" Cum=%d Msgs=%d%s", tvb(32, 4):uint(), tvb(36, 4):uint(),
 		count > 0 and " SACK=" .. table.concat(texts, ",") or "")
 end
 
@@ -379,7 +383,7 @@ local function dissect_nak(tvb, tree)
 	item:add_proto_expert_info(x.nak, "Refused: " .. text)
 	tree:add(f.npsn, tvb(36, 4))
 	zeros(tree, tvb, 40, 24, f.rsvd, x.rsvd)
-	return string.format(" Refused=%u (%s)", tvb(36, 4):uint(), text)
+	return string.format(" Refused=%d (%s)", tvb(36, 4):uint(), text)
 end
 
 -- 0 bad, 1 good, 2 not verified; and what it should be.
@@ -505,7 +509,7 @@ function weft.dissector(tvb, pinfo, root)
 	local cap, len = tvb:len(), tvb:reported_len()
 	local tree, op, flags, plen, psn, item, info, conn, status, want, r
 
-	if len < HDR and tvb:len() < 2 then
+	if cap == 0 then
 		return 0
 	end
 	pinfo.cols.protocol = "weft"
@@ -551,7 +555,7 @@ function weft.dissector(tvb, pinfo, root)
 	item = tree:add(f.len, tvb(28, 2))
 	if plen ~= len - HDR then
 		item:add_proto_expert_info(x.len,
-			string.format("Payload length is %u, UDP carries %d", plen, len - HDR))
+			string.format("Payload length is %d, UDP carries %d", plen, len - HDR))
 	elseif plen > 0 and (op == ACK or op == NAK) then
 		item:add_proto_expert_info(x.len, "An answer carries no payload")
 	end
@@ -570,7 +574,7 @@ function weft.dissector(tvb, pinfo, root)
 	if status == 0 then
 		info = info .. " [bad check]"
 	end
-	info = string.format("%s QP=0x%x PSN=%u", opcodes[op] or "opcode " .. op, tvb(4, 4):uint(), psn) .. info
+	info = string.format("%s QP=0x%x PSN=%d", opcodes[op] or "opcode " .. op, tvb(4, 4):uint(), psn) .. info
 	pinfo.cols.info = info
 	tree:append_text(", " .. info)
 	if cap > HDR then
@@ -639,7 +643,7 @@ local function dissect_setup(tvb, at, pinfo, tree)
 		return string.format("%s refused: %s", cm_types[type] or "?", refusals[refusal] or "unknown")
 	end
 	agree(tvb, at, pinfo, tree, type)
-	return string.format("%s QP=0x%x PSN=%u Payload=%u", cm_types[type] or "?", tvb(at + 12, 4):uint(),
+	return string.format("%s QP=0x%x PSN=%d Payload=%d", cm_types[type] or "?", tvb(at + 12, 4):uint(),
 		tvb(at + 16, 4):uint(), tvb(at + 20, 4):uint())
 end
 
@@ -652,7 +656,7 @@ local function dissect_bye(tvb, at, tree)
 		item:add_proto_expert_info(xc.bye)
 	end
 	tree:add(c.arrived, tvb(at + 8, 4))
-	return string.format("BYE (%s) Arrived=%u", naks[code] or "unknown", tvb(at + 8, 4):uint())
+	return string.format("BYE (%s) Arrived=%d", naks[code] or "unknown", tvb(at + 8, 4):uint())
 end
 
 -- Length of the message that begins there; 0: not known yet, nil: none of ours.

@@ -5,7 +5,7 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
-LUA=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/wireshark/weft.lua
+LUA=${LUA:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/wireshark/weft.lua}
 KEY=1122334455667788:0123456789abcdef
 
 # read_as FILE ARGS...: the dissector must not complain either
@@ -24,17 +24,22 @@ VEC_NAK="01030005000200011122334455667788fffffffe010203045f7f411c00000000"
 VEC_NAK+="00000002fffffffe000000000000000000000000000000000000000000000000"
 PAYLOAD=$(printf '5a%.0s' {1..3328})
 
-# packet FILE HEX [SPORT DPORT SRC DST]: append it to the packets of FILE.hex
-packet() {
-	local file=$1 hex=$2 sport=${3:-49157} dport=${4:-4793} src=${5:-10.9.0.1} dst=${6:-10.9.0.2}
-	local one=$LAB_TMP/one
+# pcap FILE HEX HOW...: append a packet to FILE; text2pcap makes headers as HOW says
+pcap() {
+	local file=$1 hex=$2 one=$LAB_TMP/one
+	shift 2
 	{ printf '000000'; sed 's/../ &/g' <<<"$hex"; } >"$one.hex"
-	text2pcap -q -u "$sport,$dport" -4 "$src,$dst" "$one.hex" "$one.pcap" 2>/dev/null
+	text2pcap -q "$@" "$one.hex" "$one.pcap" 2>/dev/null
 	if [ -s "$file" ]; then
 		mergecap -a -w "$file.new" "$file" "$one.pcap" && mv "$file.new" "$file"
 	else
 		mv "$one.pcap" "$file"
 	fi
+}
+
+# packet FILE HEX [SPORT DPORT SRC DST]
+packet() {
+	pcap "$1" "$2" -u "${3:-49157},${4:-4793}" -4 "${5:-10.9.0.1},${6:-10.9.0.2}"
 }
 
 # fields FILE [-2] FIELD...: of each packet, in a line, by blanks; "-" for none
@@ -89,6 +94,8 @@ vectors() {
 		"$(KEY='' fields "$v" weft.check.status | paste -sd' ')"
 	KEY=1122334455667788:0123456789abcdee are "with another they are wrong" "0 0 0" \
 		"$(KEY=1122334455667788:0123456789abcdee fields "$v" weft.check.status | paste -sd' ')"
+	are "and then it takes no part in anything" "-;-;-" "$(KEY=1122334455667788:0123456789abcdee \
+		fields "$v" weft.request_in | paste -sd';')"
 	are "at another port it is found by what it looks like" "weft" "$(
 		rm -f "$LAB_TMP/h.pcap"
 		packet "$LAB_TMP/h.pcap" "$VEC_ACK" 49157 5000
@@ -96,8 +103,73 @@ vectors() {
 	)"
 	are "unless that is switched off" "UDP" "$(read_as "$LAB_TMP/h.pcap" -o weft.heuristic:FALSE \
 		-T fields -e _ws.col.Protocol)"
+	are "nor is what has one bit wrong" "UDP" "$(
+		rm -f "$LAB_TMP/h2.pcap"
+		packet "$LAB_TMP/h2.pcap" "${VEC_ACK:0:60}0001${VEC_ACK:64}" 49157 5000
+		fields "$LAB_TMP/h2.pcap" _ws.col.Protocol
+	)"
 	are "or the port is named" "weft" "$(read_as "$LAB_TMP/h.pcap" -o weft.heuristic:FALSE \
 		-o weft.ports:5000 -T fields -e _ws.col.Protocol)"
+}
+
+# Who is whose: two transmissions of a PSN, a copy of the second, an answer to the first.
+sequence() {
+	local v=$LAB_TMP/seq.pcap again=${VEC_DATA:0:4}03${VEC_DATA:6:34}01020404${VEC_DATA:48}
+	packet "$v" "$VEC_DATA$PAYLOAD"
+	packet "$v" "$again$PAYLOAD"
+	packet "$v" "$again$PAYLOAD"
+	packet "$v" "$VEC_ACK" 49157 4793 10.9.0.2 10.9.0.1
+	packet "$v" "${VEC_ACK:0:40}01020404${VEC_ACK:48}" 49157 4793 10.9.0.2 10.9.0.1
+	are "retransmission, copy, and whose answer" "- - 1 - 4;1 - 2 - 5;- 2 2 - -;- - - 1 -;- - - 2 -;" \
+		"$(KEY='' fields "$v" -2 weft.analysis.retransmission_of weft.analysis.duplicate_of \
+			weft.analysis.tries weft.request_in weft.response_in | tr '\n' ';')"
+	editcap -s 100 "$v" "$v.cut"
+	are "a header that the capture cut off" "The header is cut off" \
+		"$(fields "$v.cut" _ws.expert.message | head -n 1)"
+}
+
+# ---- set-up over TCP, and clones ---------------------------------------------------------------
+VEC_REQUEST="57454654000100010001000300010003123456780000""0d000000000112b90000"
+VEC_REQUEST+="1111111111111111aaaaaaaaaaaaaaaa0000000000000000616263"
+VEC_REPLY="574546540001000100020000000200019abcdef00000""05800000000012b90000"
+VEC_REPLY+="0333224444774699abedcfad2301674500000000""00000000"
+
+setup() {
+	local v=$LAB_TMP/cm.pcap
+	pcap "$v" "$VEC_REQUEST" -T 40000,7471 -4 10.9.0.1,10.9.0.2
+	pcap "$v" "$VEC_REPLY" -T 7471,40000 -4 10.9.0.2,10.9.0.1
+	are "REQUEST and REPLY" "1 0x00010003 305419896 3328 1 4793 616263;2 0x00020001 2596069104 1408 0 4793 -;" \
+		"$(fields "$v" weft.cm.type weft.cm.qpn weft.cm.psn weft.cm.payload weft.cm.flags.csum \
+			weft.cm.port weft.cm.private | tr '\n' ';')"
+	are "key and secret are of both" "0x1222335555665788 0x0147650789abcdef" \
+		"$(fields "$v" weft.cm.conn weft.cm.secret | tail -n 1)"
+	cm_one "READY behind it" "52" "3 -" weft.cm.type weft.cm.expert.junk _after
+	cm_one "BYE" "574259450000000500000007" "5 7" weft.cm.bye.code weft.cm.bye.arrived
+	cm_one "BYE with an error" "574259450000000100000007" "Connection ends with an error" _ws.expert.message
+	cm_one "a refusal" "${VEC_REPLY:0:96}00000002""00000000" "Refused: no QP left" _ws.expert.message
+	cm_one "another version" "${VEC_REPLY:0:8}0002${VEC_REPLY:12}" "Unknown version" _ws.expert.message
+	cm_one "reserved bytes" "${VEC_REPLY:0:60}0001${VEC_REPLY:64}" "Reserved bytes are not 0" _ws.expert.message
+	cm_one "HTTP is none of it" "474554202f20485454502f312e310d0a0d0a" "-" weft.cm.type
+	v=$LAB_TMP/db.pcap
+	pcap "$v" "ffffffffffff02000000000188b57466657703000000030001000000000000000000" -l 1
+	are "an empty clone" "weft 3 0x00010003 A clone without a packet, for no receiver" \
+		"$(fields "$v" _ws.col.Protocol weft.db.op weft.db.qpn _ws.expert.message)"
+	rm -f "$v"
+	pcap "$v" "ffffffffffff02000000000188b57566657703000000030001000000000000000000" -l 1
+	are "another use of that type" "-" "$(fields "$v" weft.db.op)"
+}
+
+# cm_one NAME HEX WANT FIELD...: one message of set-up, alone; with _after behind a REQUEST
+cm_one() {
+	local name=$1 hex=$2 want=$3 f=$LAB_TMP/one-cm.pcap
+	shift 3
+	rm -f "$f"
+	if [ "${!#}" = _after ]; then
+		hex=$VEC_REQUEST$hex
+		set -- "${@:1:$#-1}"
+	fi
+	pcap "$f" "$hex" -T 7471,40000 -4 10.9.0.2,10.9.0.1
+	are "set-up: $name" "$want" "$(fields "$f" "$@" | sed 's/^1,//')"
 }
 
 # sack HIGH LOW BASE: the ranges that the dissector makes of a bitmap
@@ -283,6 +355,8 @@ damaged() {
 
 lab_begin
 tap_part vectors && vectors
+tap_part sequence && sequence
+tap_part setup && setup
 tap_part sacks && sacks
 tap_part experts && experts
 tap_part lossy && lossy

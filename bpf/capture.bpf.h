@@ -4,8 +4,8 @@
 #define WEFT_CAPTURE_BPF_H
 
 #include <asm-generic/errno-base.h>
-#include "cap_emit.bpf.h"
 #include "frame.bpf.h"
+#include "cap_emit.bpf.h"
 
 /* Who captures, an event for each CPU. One entry a CPU is what libbpf makes of no number. */
 struct {

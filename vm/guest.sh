@@ -126,6 +126,23 @@ write_exact() {
 	lab_stop "$server"
 }
 
+# The same with weft capture at work, whose helper the kernel must have as well.
+captured() {
+	local name=$1 capture
+	shift
+	lab_spawn_in "$LAB_A" build/weft capture -w /tmp/capture.pcapng "$LAB_IF_A" 2> /tmp/capture.err
+	capture=$LAB_SPAWNED
+	check "$name: weft capture begins" wait_for 15 grep -q '^capturing' /tmp/capture.err
+	"$@"
+	lab_stop "$capture"
+	check "$name: weft capture sees both directions" captured_both
+}
+
+captured_both() {
+	cat /tmp/capture.err
+	grep -Eq '^[0-9]+ packets captured: [1-9][0-9]+ in, [1-9][0-9]+ out' /tmp/capture.err
+}
+
 check_direct() {
 	lab_pair 3498
 	up_both "veth"
@@ -133,7 +150,7 @@ check_direct() {
 	check "veth: native XDP on host B" is_native "$LAB_B" "$LAB_IF_B"
 	check "veth: other traffic still passes" \
 		lab_in "$LAB_A" ping -q -c 3 -i 0.2 -W 5 10.9.0.2
-	write_exact "veth" 10.9.0.2
+	captured "veth" write_exact "veth" 10.9.0.2
 	write_exact "veth, IPv6" "[fd09::2]"
 	down_both "veth"
 	lab_down

@@ -41,9 +41,10 @@ static struct weft_cap_rec *first(const struct queue *q)
 	return q->at < q->used ? (struct weft_cap_rec *)(q->mem + q->at) : NULL;
 }
 
-static int push(struct queue *q, const struct weft_cap_rec *r)
+/* head: a copy of the record's beginning, for raw may lie at any address. */
+static int push(struct queue *q, const struct weft_cap_rec *head, const void *raw)
 {
-	size_t need = rec_size(r);
+	size_t need = rec_size(head);
 
 	if (q->used + need > q->size) {
 		size_t size = (q->size + need) * 2;
@@ -54,7 +55,7 @@ static int push(struct queue *q, const struct weft_cap_rec *r)
 		q->mem = more;
 		q->size = size;
 	}
-	memcpy(q->mem + q->used, r, sizeof(*r) + r->cap);
+	memcpy(q->mem + q->used, raw, sizeof(*head) + head->cap);
 	q->used += need;
 	return 0;
 }
@@ -83,13 +84,12 @@ static enum bpf_perf_event_ret on_event(void *ctx, int cpu, struct perf_event_he
 	/* the other kind tells of losses, which the program has counted */
 	if (e->type != PERF_RECORD_SAMPLE)
 		return LIBBPF_PERF_EVENT_CONT;
-	/* the record is behind 4 bytes, so it may not be read where it is */
 	if (cpu < 0 || cpu >= c->cpus || sample->size < sizeof(head))
 		return LIBBPF_PERF_EVENT_CONT;
 	memcpy(&head, sample->raw, sizeof(head));
 	if (head.cap > sample->size - sizeof(head))
 		return LIBBPF_PERF_EVENT_CONT;
-	c->err = push(&c->q[cpu], (const struct weft_cap_rec *)sample->raw);
+	c->err = push(&c->q[cpu], &head, sample->raw);
 	return c->err ? LIBBPF_PERF_EVENT_ERROR : LIBBPF_PERF_EVENT_CONT;
 }
 

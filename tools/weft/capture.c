@@ -266,7 +266,10 @@ static int begin_file(struct session *s)
 		fd = dup(STDOUT_FILENO);
 		s->out = fd < 0 ? NULL : fdopen(fd, "w");
 	} else {
-		s->out = fopen(s->file, "we");
+		/* other people's data, and perhaps secrets */
+		int fd = open(s->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		s->out = fd < 0 ? NULL : fdopen(fd, "w");
 	}
 	if (!s->out)
 		return cli_fail(s->file, "cannot open: %s; choose another file", strerror(errno));

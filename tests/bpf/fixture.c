@@ -52,7 +52,7 @@ static struct bpf_object *open_object(void)
 	return bpf_object__open_mem(elf, size, &opts);
 }
 
-static int map_fd(const char *name)
+int fx_map_fd(const char *name)
 {
 	return bpf_object__find_map_fd_by_name(s.obj, name);
 }
@@ -95,7 +95,7 @@ static int fill_ways_out(void)
 		for (uint32_t i = 0; !err && i < bpf_map__max_entries(map); i++)
 			err = put(bpf_map__fd(map), i, &dev);
 	}
-	return err ? err : put(map_fd("cpus"), 0, &cpu);
+	return err ? err : put(fx_map_fd("cpus"), 0, &cpu);
 }
 
 /* The object of mutate.sh holds all its mutations; WEFT_BPF_MUTATION names the one that is on. */
@@ -142,10 +142,10 @@ static uint8_t source_byte(size_t i)
 
 static int map_everything(void)
 {
-	fx.cfg = map_pages(map_fd("devcfg"), sizeof(*fx.cfg));
-	fx.run = map_pages(map_fd("devrun"), sizeof(*fx.run));
-	fx.mr = map_pages(map_fd("mrs"), sizeof(*fx.mr) * WEFT_MRS);
-	fx.ctl = map_pages(map_fd("qpctl"), sizeof(*fx.ctl) * WEFT_QPS);
+	fx.cfg = map_pages(fx_map_fd("devcfg"), sizeof(*fx.cfg));
+	fx.run = map_pages(fx_map_fd("devrun"), sizeof(*fx.run));
+	fx.mr = map_pages(fx_map_fd("mrs"), sizeof(*fx.mr) * WEFT_MRS);
+	fx.ctl = map_pages(fx_map_fd("qpctl"), sizeof(*fx.ctl) * WEFT_QPS);
 	s.pool_t = inner_array(WEFT_CHUNK, FX_CHUNKS);
 	s.pool_s = inner_array(WEFT_CHUNK, FX_CHUNKS);
 	s.rings = inner_array(sizeof(struct weft_ring), WEFT_PROC_QPS);
@@ -162,7 +162,7 @@ static int map_everything(void)
 		return -ENOMEM;
 	for (size_t i = 0; i < FX_POOL; i++) /* once: nobody writes to it, see fx_memory() */
 		fx.source[i] = source_byte(i);
-	return put(map_fd("rings"), FX_OWNER, &s.rings);
+	return put(fx_map_fd("rings"), FX_OWNER, &s.rings);
 }
 
 int fx_load(void)
@@ -173,12 +173,12 @@ int fx_load(void)
 	err = load_object();
 	if (err)
 		return err;
-	s.qptx = map_fd("qptx");
-	s.qprx = map_fd("qprx");
-	s.stats = map_fd("stats");
-	s.xsks = map_fd("xsks");
-	s.pools = map_fd("pools");
-	s.events = map_fd("events");
+	s.qptx = fx_map_fd("qptx");
+	s.qprx = fx_map_fd("qprx");
+	s.stats = fx_map_fd("stats");
+	s.xsks = fx_map_fd("xsks");
+	s.pools = fx_map_fd("pools");
+	s.events = fx_map_fd("events");
 	err = map_everything();
 	return err ? err : fill_ways_out();
 }
@@ -465,31 +465,39 @@ static void add_counters(int sign)
 			fx.diff[i] += sign * (int64_t)((uint64_t *)&s.percpu[c])[i];
 }
 
-int fx_run(enum fx_prog p, const struct frame *f)
+void fx_begin(const struct frame *f)
 {
-	return fx_run_n(p, f, 1);
-}
-
-int fx_run_n(enum fx_prog p, const struct frame *f, int n)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = fx.in.b, .data_size_in = f->len,
-		    .data_out = fx.out.b, .data_size_out = sizeof(fx.out.b), .repeat = n);
-	int err;
-
 	fx.in = *f;
 	memset(&fx.out, 0, sizeof(fx.out));
 	memset(fx.diff, 0, sizeof(fx.diff));
 	add_counters(-1);
 	snapshot(&fx.before);
 	fx.t0 = weft_now_ns() >> WEFT_TS_SHIFT;
-	err = bpf_prog_test_run_opts(s.prog[p], &opts);
+}
+
+void fx_end(void)
+{
 	fx.t1 = weft_now_ns() >> WEFT_TS_SHIFT;
-	if (err)
-		fail_msg("bpf_prog_test_run(%s, %u bytes): %s", prog_names[p], f->len,
-			 strerror(errno));
 	snapshot(&fx.after);
 	add_counters(1);
+}
+
+int fx_run_n(enum fx_prog p, const struct frame *f, int n)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = fx.in.b, .data_size_in = f->len,
+		    .data_out = fx.out.b, .data_size_out = sizeof(fx.out.b), .repeat = n);
+
+	fx_begin(f);
+	if (bpf_prog_test_run_opts(s.prog[p], &opts))
+		fail_msg("bpf_prog_test_run(%s, %u bytes): %s", prog_names[p], f->len,
+			 strerror(errno));
+	fx_end();
 	fx.out.len = opts.data_size_out;
 	fx.verdict = opts.retval;
 	return fx.verdict;
+}
+
+int fx_prog_fd(enum fx_prog p)
+{
+	return s.prog[p];
 }

@@ -91,10 +91,18 @@ int fx_check_memory(
 	void **state); /* after every test: neither pool differs from what it should be */
 int fx_verifier(void (*line)(const char *name, uint32_t insns)); /* each program; -errno */
 
-/* XDP_* of program p on frame f; fills in fx. */
-int fx_run(enum fx_prog p, const struct frame *f);
-/* The same, then again on what became of the frame, n times: one buffer, as over a veth. */
+/* XDP_* of program p on frame f, then on what became of it, n times: one buffer, as over a veth. */
 int fx_run_n(enum fx_prog p, const struct frame *f, int n);
+static inline int fx_run(enum fx_prog p, const struct frame *f) /* once */
+{
+	return fx_run_n(p, f, 1);
+}
+
+/* What fx_run() does around the run itself, for frames that come by other ways. */
+void fx_begin(const struct frame *f);
+void fx_end(void);
+int fx_prog_fd(enum fx_prog p);
+int fx_map_fd(const char *name);
 
 /* Set up again with other values: only between runs. */
 void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload);
@@ -210,7 +218,7 @@ void fx_books(int inflight, uint32_t active, int waiting);
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
 	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[],
-	fx_tests_capture[];
+	fx_tests_capture[], fx_tests_small[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

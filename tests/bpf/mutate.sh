@@ -138,6 +138,10 @@ cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
 # ---- what it sends ----
+gone small__is_replaced $t 'frame_resize(ctx, flen, hl + len)'
+cut small__is_replaced $t 'count(st, regrown)'
+swap small__is_replaced $t 1 0 'wk->seg.psn, 1)'
+swap small__fits $f '!bpf_xdp_adjust_head(ctx, -more)' 0
 gone fill__local_errors $t '!seg->lkey'
 gone fill__local_errors $t 'key != seg->lkey'
 gone fill__local_errors $t 'mr->pd != ctl->pd'

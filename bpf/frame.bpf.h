@@ -315,7 +315,8 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
 
 /* ---- length ---- */
 
-#define HEAD_STEP 256 /* bytes from which on a frame grows at the head */
+#define HEAD_STEP  256 /* bytes from which on a frame grows at the head */
+#define HEAD_SPARE 32  /* left there: virtio_net drops what has no place for its header of 12 bytes */
 
 /*
  * Change the frame's length; whoever asks writes all headers anew. Room at the
@@ -342,7 +343,9 @@ static __always_inline int frame_resize(struct xdp_md *ctx, __u32 from, __u32 to
 		return 0;
 	for (int i = 0; i < 16 && !bpf_xdp_adjust_tail(ctx, HEAD_STEP); i++)
 		got += HEAD_STEP;
-	return bpf_xdp_adjust_head(ctx, got - more);
+	if (bpf_xdp_adjust_head(ctx, got - more - HEAD_SPARE))
+		return -1;
+	return bpf_xdp_adjust_head(ctx, HEAD_SPARE);
 }
 
 /* ---- headers ---- */

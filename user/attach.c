@@ -6,57 +6,23 @@
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <linux/ethtool.h>
 #include <linux/if_link.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 
 #include "device.h"
+#include "tx_room.h"
 #include "weft.skel.h"
 
 #define CPU_MAX      4096
 #define CPUMAP_QSIZE 512
-
-/* Tokens out at once. A veth ring holds 256 frames for all QPs of a queue together. */
-#define VETH_BUDGET  96
-#define VETH_HARD    120
-#define NIC_BUDGET   512
-#define NIC_HARD     1024
+#define VMXNET3_MTU  3050 /* the largest with which a frame lies in one of its buffers */
 
 /* ---- what the interface is ---- */
 
 struct nic {
-	bool veth;
-	unsigned queues; /* receive queues in use */
-	unsigned cpus;   /* online */
+	struct weft_tx_room room;
+	unsigned cpus; /* online */
 	uint64_t cpu_mask;
 };
-
-static void ethtool(int fd, const char *ifname, void *cmd, int *err)
-{
-	struct ifreq ifr = {};
-
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	ifr.ifr_data = cmd;
-	*err = ioctl(fd, SIOCETHTOOL, &ifr) ? -errno : 0;
-}
-
-static void look_at_nic(const char *ifname, const struct weft_link *link, struct nic *nic)
-{
-	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
-	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
-
-	nic->queues = link->rx_queues;
-	if (fd < 0)
-		return;
-	ethtool(fd, ifname, &drv, &err);
-	nic->veth = !err && !strcmp(drv.driver, "veth");
-	ethtool(fd, ifname, &ch, &err);
-	if (!err && ch.rx_count + ch.combined_count)
-		nic->queues = ch.rx_count + ch.combined_count;
-	close(fd);
-}
 
 /* Call fn for each online CPU; "0-3,5". */
 static int each_cpu(int (*fn)(unsigned cpu, void *arg), void *arg)
@@ -160,16 +126,16 @@ static int pin_all(struct weft_dev *dev, struct weft_bpf *skel)
 static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct weft_open_opts *opts,
 		   const struct weft_link *link, const struct nic *nic)
 {
-	unsigned domains = nic->veth ? nic->queues : nic->cpus;
+	bool veth = !strcmp(nic->room.driver, "veth");
+	unsigned queues = nic->room.rx ? nic->room.rx : link->rx_queues;
+	unsigned domains = veth ? queues : nic->cpus;
 	struct weft_devcfg cfg = {
 		.abi = WEFT_ABI,
 		.ifindex = dev->ifindex,
 		.payload = weft_path_payload(link->mtu, false),
 		.mtu = link->mtu,
 		.port = opts->port ? opts->port : WEFT_UDP_PORT,
-		.queues = nic->veth ? nic->queues : 0,
-		.budget = nic->veth ? VETH_BUDGET : NIC_BUDGET,
-		.hard = nic->veth ? VETH_HARD : NIC_HARD,
+		.queues = veth ? queues : 0,
 		.cpus = nic->cpu_mask,
 	};
 	uint32_t key = 0;
@@ -177,6 +143,9 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 	if (domains > WEFT_DOMAINS)
 		domains = WEFT_DOMAINS;
 	cfg.domains = domains ? domains : 1;
+	weft_tx_room_budget(&nic->room, &cfg.budget, &cfg.hard);
+	if (weft_tx_room_shared(&nic->room))
+		cfg.flags |= WEFT_DEV_FEW_TX;
 	if (opts->csum)
 		cfg.flags |= WEFT_DEV_CSUM4;
 	if (opts->no_telemetry)
@@ -284,12 +253,16 @@ static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
 
 static int refused(struct weft_dev *dev, const struct weft_link *link, int err, const char *why)
 {
+	struct weft_tx_room room;
+	char remedy[300];
+
 	/* that it has no native XDP at all is said more plainly below */
-	if (*why && err != -EBUSY && err != -EEXIST && !strstr(why, "in native mode"))
+	if (*why && err != -EBUSY && err != -EEXIST && !strstr(why, "in native mode")) {
+		weft_xdp_remedy(why, dev->ifname, remedy, sizeof(remedy));
 		return weft_err(err == -ERANGE || err == -EINVAL ? EOPNOTSUPP : -err, dev->ifname,
-				"the kernel refused native XDP: \"%s\" (its MTU is %u); "
-				"change that with 'ip link' or 'ethtool'",
-				why, link->mtu);
+				"the kernel refused native XDP: \"%s\" (its MTU is %u); %s", why,
+				link->mtu, remedy);
+	}
 	switch (err) {
 	case -EBUSY:
 	case -EEXIST:
@@ -299,11 +272,12 @@ static int refused(struct weft_dev *dev, const struct weft_link *link, int err, 
 			"if it is not needed",
 			dev->ifname, link->xdp_mode == XDP_ATTACHED_SKB ? "xdpgeneric" : "xdp");
 	case -EOPNOTSUPP:
+		weft_tx_room_ask(dev->ifname, 0, &room);
 		return weft_err(
 			EOPNOTSUPP, dev->ifname,
 			"the driver%s%s has no native XDP; use a NIC that has, such as veth, "
 			"virtio_net or mlx5",
-			*link->kind ? " " : "", link->kind);
+			*room.driver ? " " : "", room.driver);
 	case -ERANGE:
 	case -EINVAL:
 		return weft_err(EOPNOTSUPP, dev->ifname,
@@ -365,12 +339,20 @@ const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link
 int weft_attach_check(struct weft_dev *dev, const struct weft_link *link)
 {
 	struct bpf_prog_info info = {};
+	struct weft_tx_room room;
 	uint32_t len = sizeof(info);
 	int fd;
 
 	if (link->mtu < WEFT_V4_LEN - WEFT_L2_LEN + WEFT_HDR_LEN + WEFT_PAYLOAD_MIN)
 		return weft_err(EOPNOTSUPP, dev->ifname, "MTU %u is too small; set at least 576",
 				link->mtu);
+	weft_tx_room_ask(dev->ifname, 0, &room);
+	if (!strcmp(room.driver, "vmxnet3") && link->mtu > VMXNET3_MTU)
+		return weft_err(
+			EOPNOTSUPP, dev->ifname,
+			"the driver vmxnet3 hands larger frames past XDP: MTU %u is too much; "
+			"run 'ip link set dev %s mtu %d' (or less)",
+			link->mtu, dev->ifname, VMXNET3_MTU);
 	if (!link->xdp_id)
 		return 0;
 	fd = bpf_prog_get_fd_by_id(link->xdp_id);
@@ -393,13 +375,18 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 	struct nic nic = {};
 	struct weft_bpf *skel;
 	int err, db = 0;
-	char why[160];
+	char why[300];
 
-	look_at_nic(dev->ifname, link, &nic);
 	err = each_cpu(count_cpu, &nic);
 	if (err)
 		return weft_err(-err, dev->ifname, "cannot read the online CPUs: %s; mount sysfs",
 				strerror(-err));
+	weft_tx_room_ask(dev->ifname, nic.cpus, &nic.room);
+	if (weft_tx_room_crashes(&nic.room)) {
+		weft_tx_room_why(&nic.room, dev->ifname, why, sizeof(why));
+		return weft_err(EOPNOTSUPP, dev->ifname,
+				"the driver would crash the kernel with XDP: %s", why);
+	}
 	err = load(dev, &skel);
 	if (err)
 		return err;
@@ -425,6 +412,10 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 				     sizeof(why));
 			err = vanished(dev, db) ?: refused(dev, link, err, why);
 		}
+	}
+	if (!err && weft_tx_room_shared(&nic.room)) {
+		weft_tx_room_why(&nic.room, dev->ifname, why, sizeof(why));
+		weft_logf(WEFT_LOG_WARN, "%s: %s", dev->ifname, why);
 	}
 	weft_bpf__destroy(skel);
 	return err;

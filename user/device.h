@@ -14,6 +14,8 @@ int weft_link_up(const char *ifname);
 
 /* xdp_why.c: why the interface refuses the program, in the kernel's words; "": it does not say. */
 void weft_xdp_why(int ifindex, int prog_fd, char *why, size_t len);
+/* xdp_remedy.c: what the user can do about it. */
+void weft_xdp_remedy(const char *why, const char *ifname, char *remedy, size_t len);
 
 /* pins.c */
 int weft_pins_enter(struct weft_dev *dev,

@@ -34,6 +34,7 @@
 #define WEFT_DEV_DOWN    0x4  /* being taken down */
 #define WEFT_DEV_NO_TELE 0x8  /* no histograms */
 #define WEFT_DEV_CAPTURE 0x10 /* copies of packets go to the map `capture` */
+#define WEFT_DEV_FEW_TX  0x80 /* CPUs must share transmit queues */
 
 struct weft_devcfg { /* map devcfg[0], written by the control plane */
 	__u32 abi;   /* WEFT_ABI */

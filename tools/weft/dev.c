@@ -15,6 +15,7 @@
 
 #include "cli.h"
 #include "internal.h"
+#include "tx_room.h"
 
 static const char up_help[] =
 	"usage: weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]\n"
@@ -125,7 +126,9 @@ struct facts {
 	const char *mode; /* native, generic, offload, none; other: not our program */
 	uint32_t prog[NPROGS];
 	char driver[ETHTOOL_BUSINFO_LEN];
-	int rxq, txq;     /* 0: the driver does not say */
+	int rxq, txq; /* 0: the driver does not say */
+	struct weft_tx_room room;
+	char room_why[300];
 	int mtu;          /* now */
 	char why[2][128]; /* payload of IPv4, IPv6 */
 	uint32_t payload[2];
@@ -190,6 +193,15 @@ static void ask_driver(const struct pinned *p, struct facts *f)
 		f->txq = ch.tx_count + ch.combined_count;
 	}
 	close(fd);
+	weft_tx_room_ask(p->ifname, sysconf(_SC_NPROCESSORS_ONLN), &f->room);
+	weft_tx_room_attached(&f->room, p->cfg.flags & WEFT_DEV_FEW_TX);
+	weft_tx_room_why(&f->room, p->ifname, f->room_why, sizeof(f->room_why));
+}
+
+/* Does each CPU have a queue of its own for what it sends? */
+static const char *transmit_state(const struct facts *f)
+{
+	return !f->room.queues ? "unknown" : weft_tx_room_shared(&f->room) ? "shared" : "own";
 }
 
 static void explain_payload(const struct pinned *p, struct facts *f)
@@ -267,6 +279,7 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	else
 		printf("    queues      not told by the driver");
 	printf(", %u token domains\n", p->cfg.domains);
+	printf("    transmit    %s (%s)\n", transmit_state(f), f->room_why);
 	printf("    mtu         %u", p->cfg.mtu);
 	if (f->mtu && f->mtu != (int)p->cfg.mtu)
 		printf(" when attached, %d now", f->mtu);
@@ -316,6 +329,12 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	json_object_object_add(sub, "rx", f->rxq ? json_object_new_int(f->rxq) : NULL);
 	json_object_object_add(sub, "tx", f->txq ? json_object_new_int(f->txq) : NULL);
 	json_object_object_add(o, "queues", sub);
+	sub = json_object_new_object();
+	cli_add_str(sub, "state", transmit_state(f));
+	json_object_object_add(sub, "ring",
+			       f->room.ring ? json_object_new_int(f->room.ring) : NULL);
+	cli_add_str(sub, "why", f->room_why);
+	json_object_object_add(o, "transmit", sub);
 	cli_add_u64(o, "domains", p->cfg.domains);
 	cli_add_u64(o, "mtu", p->cfg.mtu);
 	json_object_object_add(o, "mtu_now", f->mtu ? json_object_new_int(f->mtu) : NULL);

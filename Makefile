@@ -212,6 +212,8 @@ check-fast:
 
 check-vm: tests
 	@O=$(O) vm/run.sh
+	@O=$(O) vm/pair.sh
+	@O=$(O) vm/pair.sh --kernel 6.12
 
 sim: $(SIM)
 	@$(SIM) --seeds $(SEEDS)

@@ -239,7 +239,11 @@ else
 	}
 	each net 600 tests/net/smoke.sh tests/net/test_*.sh
 	each pkg 120 tests/pkg/test_*.sh
-	have vm/run.sh && suite vm 600 vm/run.sh
+	have vm/run.sh && {
+		suite vm 600 vm/run.sh
+		suite vm-pair 600 vm/pair.sh
+		suite vm-pair-6.12 600 vm/pair.sh --kernel 6.12
+	}
 fi
 check_leftovers
 check_kernel_log

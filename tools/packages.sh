@@ -39,6 +39,7 @@ declare -A PKG_PROVIDES=(
 	[kmod]=cmd:depmod
 	[cpio]=cmd:cpio
 	[xz-utils]=cmd:unxz
+	[zstd]=cmd:zstd
 	[iputils-ping]=cmd:ping
 	[xdp-tools]=cmd:xdp-loader
 	[tmux]=cmd:tmux
@@ -62,9 +63,7 @@ PKGS_deb=("${PKGS_build[@]}" "${PKGS_tests[@]}" llvm procps dpkg-dev debhelper c
 PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
 PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
 PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
-	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools
-	tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion
-	mandoc tshark tcpdump)
+	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion mandoc tshark tcpdump zstd)
 
 # Is what package $1 provides there?
 pkg_present() {

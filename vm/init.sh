@@ -20,15 +20,16 @@ for module in veth tun; do
 	modprobe $module || echo "weft: $module: the module does not load" > /dev/ttyS1
 done
 
-script=vm/guest.sh
+script=vm/guest.sh args=
 read -r cmdline < /proc/cmdline
 for word in $cmdline; do
-	case $word in weft.script=*) script=${word#*=} ;; esac
+	case $word in weft.script=*) script=${word#*=} ;; weft.args=*) args=${word#*=} ;; esac
 done
 
 # The last close of the port returns when the last byte is out.
 stty -F /dev/ttyS1 115200 raw -echo
-cd /weft && setsid bash "$script" < /dev/null > /dev/ttyS1 2>&1
+# shellcheck disable=SC2086 # words, joined by colons on the command line
+cd /weft && IFS=: && setsid bash "$script" $args < /dev/null > /dev/ttyS1 2>&1
 status=$?
 
 # QEMU's isa-debug-exit device: writing V ends QEMU with status 2 V + 1. V is our status plus 16,

@@ -194,6 +194,8 @@ $(O)/tests/bpf/weft-bpf-test: $(call objs,,tests/bpf/*.c) $(CAPTURE) $(LIBA)
 	$(call say,LD,$@)
 	$(link) -lcmocka $(TOOL_LIBS)
 
+include mk/fuzz.mk
+
 # ---- jobs --------------------------------------------------------------------------------------
 demo:
 	@tools/install-deps.sh demo
@@ -202,7 +204,7 @@ demo:
 
 check:
 	@tools/install-deps.sh check
-	@$(SUBMAKE) tests clang16
+	@$(SUBMAKE) tests clang16 fuzzers
 	@O=$(O) tools/check.sh
 
 check-fast:
@@ -251,6 +253,7 @@ help:
 	@echo 'make check-vm        the tests that need another kernel (QEMU)'
 	@echo 'make sim [SEEDS=N]   the simulator over N seeds'
 	@echo 'make drill [SECS=N]  hosts, links and processes that fail at random [SEED=N]'
+	@echo 'make fuzz [TIME=N]   the fuzzers for N seconds'
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
 	@echo 'make lint | format   style checks | apply clang-format'

@@ -239,6 +239,7 @@ else
 	}
 	each net 600 tests/net/smoke.sh tests/net/test_*.sh
 	each pkg 120 tests/pkg/test_*.sh
+	have tests/fuzz && suite fuzz 240 tests/fuzz/run.sh 30
 	have vm/run.sh && {
 		suite vm 600 vm/run.sh
 		suite vm-pair 600 vm/pair.sh

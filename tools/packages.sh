@@ -12,6 +12,7 @@ declare -A PKG_PROVIDES=(
 	[libc6-dev]=hdr:stdio.h
 	[clang]=cmd:clang
 	[llvm]=cmd:llvm-strip
+	[libclang-rt-14-dev]=fuzzer
 	[bpftool]=cmd:bpftool
 	[libbpf-dev]=hdr:bpf/libbpf.h
 	[libxdp-dev]=hdr:xdp/libxdp.h
@@ -62,8 +63,12 @@ PKGS_tests=(libcmocka-dev)
 PKGS_deb=("${PKGS_build[@]}" "${PKGS_tests[@]}" llvm procps dpkg-dev debhelper cpio)
 PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
 PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
-PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}" clang-16 clang-format cppcheck shellcheck
-	lcov qemu-system-x86 busybox-static kmod cpio xz-utils iputils-ping xdp-tools tmux curl g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion mandoc tshark tcpdump zstd)
+PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}"
+	clang-16 clang-format cppcheck shellcheck lcov mandoc # sources
+	libclang-rt-14-dev                                    # fuzzers
+	qemu-system-x86 busybox-static kmod cpio xz-utils zstd # guests
+	iputils-ping xdp-tools tmux curl tshark tcpdump       # networks
+	g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion) # packaging
 
 # Is what package $1 provides there?
 pkg_present() {
@@ -73,6 +78,10 @@ pkg_present() {
 	cmd:*) command -v "${what#cmd:}" >/dev/null ;;
 	file:*) [ -e "${what#file:}" ] ;;
 	hdr:*) echo "#include <${what#hdr:}>" | "$cc" -E - >/dev/null 2>&1 ;;
+	fuzzer) # libFuzzer and the sanitizers of the default clang
+		echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n ? 0 : 0; }' |
+			clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null
+		;;
 	cmocka)
 		printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h cmocka.h |
 			"$cc" -E - >/dev/null 2>&1

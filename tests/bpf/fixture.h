@@ -73,6 +73,7 @@ extern struct fx {
 	struct weft_devrun *run;
 	struct weft_mr_ent *mr;   /* [WEFT_MRS] */
 	struct weft_qpctl *ctl;   /* [WEFT_QPS] */
+	struct weft_ring *rings;  /* [WEFT_PROC_QPS] */
 	uint8_t *target, *source; /* the pools as they are */
 	uint8_t *want;            /* the target pool as it should be */
 	/* the last run */
@@ -103,6 +104,9 @@ void fx_begin(const struct frame *f);
 void fx_end(void);
 int fx_prog_fd(enum fx_prog p);
 int fx_map_fd(const char *name);
+
+/* Maps as fx_reset() leaves them, but for memory and what the kernel alone can make (setup.c). */
+void fx_set_up(void);
 
 /* Set up again with other values: only between runs. */
 void fx_qp_init(struct fx_qp *q, uint32_t psn0, uint32_t payload);

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Fuzzers: the datapath built for the host and the set-up messages under libFuzzer, with clang's sanitizers.
+
+FUZZ_TARGETS := parse rx ack pair cm
+FUZZERS      := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/fuzz_%)
+# Frames begin at odd multiples of 2, and a context has pointers of 32 bits, for the host as for BPF.
+FUZZ_SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize=alignment,pointer-overflow \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer
+FUZZ_FLAGS    = -std=gnu11 $(FUZZ_SAN) $(WARN) -Wno-unused-parameter $(DEFS) -Itests/fuzz/host $(INCS) -Ibpf
+FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/fuzz/model \
+	tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
+
+.PHONY: fuzz fuzzers
+fuzzers: $(FUZZERS)
+
+# TIME: seconds in all; 10 minutes by default.
+fuzz: fuzzers
+	@O=$(O) tests/fuzz/run.sh $(or $(TIME),600)
+
+.PRECIOUS: $(O)/obj/fuzz/%.o
+$(O)/obj/fuzz/%.o: %.c | $(O)/tests.probed
+	$(call say,FUZZ-CC,$@)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(DEPS) -c -o $@ $<
+
+$(O)/tests/fuzz/fuzz_cm: $(O)/obj/fuzz/tests/fuzz/fuzz_cm.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_SAN) -fsanitize=fuzzer -o $@ $^
+
+$(O)/tests/fuzz/fuzz_%: $(O)/obj/fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON) tests/fuzz/libfuzzer.c
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_FLAGS) -DFUZZ_TARGET=fuzz_$* -fsanitize=fuzzer -o $@ \
+		$(filter %.o,$^) tests/fuzz/libfuzzer.c

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* WRITEs of one QP under a fuzzer, and the invariants of the sending side; see flow.h. */
+#include "flow.h"
+
+void flow_init(struct flow *fl, struct fx_qp *q)
+{
+	memset(fl, 0, sizeof(*fl));
+	fl->q = q;
+}
+
+bool flow_room(const struct flow *fl)
+{
+	return fl->posted < FLOW_MSGS && fl->posted - fl->q->ring->sq_done < WEFT_SQ_DEPTH &&
+	       fl->cut < FLOW_PSNS - 2 * WEFT_WIN;
+}
+
+void flow_post(struct flow *fl, uint64_t loff, uint64_t roff, uint32_t len)
+{
+	uint32_t m = fl->posted++;
+
+	fl->msg[m].loff = loff;
+	fl->msg[m].roff = roff;
+	fl->msg[m].len = len;
+	fx_post(fl->q, loff, roff, len);
+}
+
+static uint32_t template_op(const struct frame *f)
+{
+	struct weft_db db;
+
+	if (f->len < 14 + sizeof(db) || f->b[12] != 0x88 || f->b[13] != 0xb5)
+		return 0;
+	memcpy(&db, f->b + 14, sizeof(db));
+	return db.magic == WEFT_DB_MAGIC ? db.op : 0;
+}
+
+/* The devmap's program on what goes to the NIC. Empty clones go out too, and are nobody's. */
+static void leave(const struct frame *f, emit_fn emit, void *arg)
+{
+	static struct frame out;
+
+	fx_run(FX_FILL, f);
+	if (drops() > 1)
+		fuzz_fail("%lld drops for one clone", (long long)drops());
+	if (fx.verdict != XDP_PASS || template_op(&fx.out))
+		return;
+	out = fx.out;
+	emit(arg, &out);
+}
+
+void flow_run(struct input *in, enum fx_prog p, const struct frame *f, emit_fn emit, void *arg)
+{
+	static struct frame out;
+	uint32_t n, op;
+
+	fx_run(p, f);
+	if (drops() > 1)
+		fuzz_fail("%lld drops for one frame", (long long)drops());
+	if (fx.verdict == XDP_TX) {
+		out = fx.out;
+		emit(arg, &out);
+		return;
+	}
+	if (fx.verdict != XDP_REDIRECT)
+		return;
+	out = fx.out;
+	op = template_op(&out);
+	n = COUNTED(spawned);
+	if (op == WEFT_DB_GROW) {
+		backend_cpu(take8(in) % 4);
+		if (p == FX_CPU)
+			fuzz_fail("a token that was moved is moved again");
+		flow_run(in, FX_CPU, &out, emit, arg);
+		return;
+	}
+	backend_headroom(256);
+	if (op != WEFT_DB_FILL)
+		n = 1;
+	else if (take8(in) >= 200)
+		n = take8(in) % (n + 1); /* no memory for the others */
+	while (n--)
+		leave(&out, emit, arg);
+}
+
+uint32_t flow_sent(struct flow *fl, const struct frame *f)
+{
+	const struct weft_hdr *h = frame_hdr(f);
+	uint32_t i = ntohl(h->psn) - FX_PSN, m = ntohl(h->data.msn), moff = ntohl(h->data.moff);
+	uint32_t len = ntohs(h->len);
+	static struct frame want;
+	struct pkt p;
+
+	if (i >= FLOW_PSNS || i > fl->cut)
+		fuzz_fail("I12: PSN %u is sent, %u is next", i, fl->cut);
+	if (m >= fl->posted)
+		fuzz_fail("I12: a packet of message %u, %u were posted", m, fl->posted);
+	if (fl->msg[m].loff + moff + len > FX_S_LEN)
+		fuzz_fail("I5: message %u at %u is not in the source MR", m, moff);
+	if (i == fl->cut) {
+		uint32_t want_m = 0, want_off = 0;
+
+		if (i) {
+			want_m = fl->psn[i - 1].msn + fl->psn[i - 1].last;
+			want_off =
+				fl->psn[i - 1].last ? 0 : fl->psn[i - 1].moff + fl->psn[i - 1].len;
+		}
+		if (m != want_m || moff != want_off || moff + len > fl->msg[m].len)
+			fuzz_fail("I12: PSN %u is %u bytes of message %u at %u", i, len, m, moff);
+		fl->psn[i].msn = m;
+		fl->psn[i].moff = moff;
+		fl->psn[i].len = len;
+		fl->psn[i].last = moff + len == fl->msg[m].len;
+		fl->cut++;
+	} else if (fl->psn[i].msn != m || fl->psn[i].moff != moff || fl->psn[i].len != len) {
+		fuzz_fail("I12: PSN %u has changed its meaning", i);
+	}
+	if (h->ev >= fl->q->ctl->nev)
+		fuzz_fail("entropy value %u of %u", h->ev, fl->q->ctl->nev);
+	pkt_init(&p, fl->q, WEFT_OP_DATA, FX_PSN + i);
+	p.sport = WEFT_EV_PORT0 + h->ev;
+	p.h.ev = h->ev;
+	p.h.ts = h->ts;
+	p.h.flags = (h->flags & WEFT_F_RETX) | (fl->psn[i].last ? WEFT_F_LAST : 0);
+	p.h.len = htons(len);
+	p.h.data.rkey = htonl(FX_T_KEY);
+	p.h.data.msn = htonl(m);
+	p.h.data.roff = htobe64(fl->msg[m].roff + moff);
+	p.h.data.moff = htonl(moff);
+	p.h.data.mlen = htonl(fl->msg[m].len);
+	p.payload = fx.source + FX_S_OFF + fl->msg[m].loff + moff;
+	p.len = len;
+	pkt_frame(&p, &want);
+	if (want.len != f->len || memcmp(want.b, f->b, f->len))
+		fuzz_fail("I13: PSN %u is not what it should be on the wire", i);
+	return i;
+}
+
+static void count_slots(const struct weft_tx *tx)
+{
+	uint32_t out = 0, lost = 0, per[WEFT_DOMAINS] = { 0 };
+
+	for (uint32_t i = 0; i < WEFT_WIN; i++)
+		if (tx->slot[i].state == WEFT_SLOT_OUT) {
+			out++;
+			per[tx->slot[i].dom % WEFT_DOMAINS]++;
+		}
+	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++)
+		lost += __builtin_popcountll(tx->lost[i]);
+	for (int d = 0; d < WEFT_DOMAINS; d++)
+		if (per[d] != tx->dom[d].out)
+			fuzz_fail("I10: %u slots of domain %d are out, %u counted", per[d], d,
+				  tx->dom[d].out);
+	if (out != tx->inflight || lost != tx->nlost)
+		fuzz_fail("I10: %u slots are out, %u counted; %u are lost, %u counted", out,
+			  tx->inflight, lost, tx->nlost);
+	for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
+		uint32_t w = weft_psn_word(psn);
+		uint64_t bit = weft_psn_bit(psn);
+
+		if (!(tx->delivered[w] & bit) && !(tx->lost[w] & bit) &&
+		    tx->slot[weft_tx_at(psn)].state != WEFT_SLOT_OUT)
+			fuzz_fail("I10: PSN %u is neither delivered, out nor lost", psn - FX_PSN);
+	}
+}
+
+/* Of each domain, from the oldest to the newest; as many as are counted. */
+static void check_lists(const struct weft_tx *tx)
+{
+	for (int d = 0; d < WEFT_DOMAINS; d++) {
+		uint32_t at = tx->dom[d].head, was = 0;
+
+		for (uint32_t n = 0; n < tx->dom[d].out; n++) {
+			const struct weft_tx_slot *s = &tx->slot[at % WEFT_WIN];
+
+			if (s->state != WEFT_SLOT_OUT || s->dom != d || (n && s->prev != was))
+				fuzz_fail("I10: the list of domain %d is broken", d);
+			was = at;
+			at = s->next;
+		}
+		if (tx->dom[d].out && was != tx->dom[d].tail)
+			fuzz_fail("I10: the list of domain %d does not end at its tail", d);
+	}
+}
+
+void flow_check(struct flow *fl, uint32_t inflight_before)
+{
+	static struct weft_tx tx;
+	const struct weft_ring *r = fl->q->ring;
+
+	fx_tx_get(fl->q, &tx);
+	if (tx.nxt - tx.una > WEFT_WIN || tx.inflight > WEFT_WIN ||
+	    tx.cons - tx.done > WEFT_SQ_DEPTH || tx.ev_next >= tx.path.n)
+		fuzz_fail("I8: window %u, in flight %u, requests %u", tx.nxt - tx.una, tx.inflight,
+			  tx.cons - tx.done);
+	if (tx.inflight > inflight_before && tx.inflight > tx.cc.cwnd)
+		fuzz_fail("I10: %u in flight, the window is %u", tx.inflight, tx.cc.cwnd);
+	count_slots(&tx);
+	check_lists(&tx);
+	/* claimed, and its frame was never seen: a clone that was not made, or a local error */
+	while (fl->prefix < FLOW_PSNS && fl->psn[fl->prefix].acked) {
+		if (fl->prefix < fl->cut)
+			fl->prefix_msgs = fl->psn[fl->prefix].msn + fl->psn[fl->prefix].last;
+		fl->prefix++;
+	}
+	if ((int32_t)(tx.una - FX_PSN - fl->prefix) > 0)
+		fuzz_fail("I3: PSN %u is done with, %u was not acknowledged", tx.una - FX_PSN,
+			  fl->prefix);
+	if ((int32_t)(r->sq_done - tx.done) > 0)
+		fuzz_fail("I3: %u WRITEs complete, the core says %u", r->sq_done, tx.done);
+	if (fl->prefix <= fl->cut && (int32_t)(tx.done - fl->prefix_msgs) > 0)
+		fuzz_fail("I3: %u WRITEs complete, %u were acknowledged", tx.done, fl->prefix_msgs);
+}
+
+uint32_t flow_inflight(const struct flow *fl)
+{
+	static struct weft_tx tx;
+
+	fx_tx_get(fl->q, &tx);
+	return tx.inflight;
+}
+
+void flow_check_books(void)
+{
+	int32_t out[WEFT_DOMAINS] = { 0 };
+	static struct weft_tx tx;
+	uint32_t active = 0;
+
+	for (int i = 0; i < FX_QPS; i++) {
+		fx_tx_get(&fx.qp[i], &tx);
+		active += tx.inflight != 0;
+		for (int d = 0; d < WEFT_DOMAINS; d++)
+			out[d] += tx.dom[d].out;
+	}
+	for (int d = 0; d < WEFT_DOMAINS; d++)
+		if (out[d] != fx.run->dom[d].inflight)
+			fuzz_fail("I10: domain %d has %d tokens, the books say %d", d, out[d],
+				  fx.run->dom[d].inflight);
+	if (active != fx.run->active)
+		fuzz_fail("I10: %u QPs send, the books say %u", active, fx.run->active);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* The ACK path: WRITEs on a QP, good and bad, and a peer whose answers say anything. */
+#include "flow.h"
+
+static struct flow fl;
+static bool hostile; /* the application wrote into its ring what it should not */
+
+static void sent(void *arg, const struct frame *f)
+{
+	(void)arg;
+	if (!hostile)
+		flow_sent(&fl, f);
+}
+
+static void post(struct input *in)
+{
+	uint32_t how = take8(in), len = how & 1 ? take8(in) : take16(in) * 2;
+	uint64_t loff = take16(in) * 48;
+
+	if (!flow_room(&fl))
+		return;
+	if (how >= 250) /* a local error at its last byte: the QP fails */
+		loff = FX_S_LEN - len + 1;
+	flow_post(&fl, loff, take16(in), len);
+}
+
+/* Anything at all in the pages that the application can write. */
+static void scribble(struct input *in)
+{
+	struct weft_ring *r = fl.q->ring;
+	uint32_t at = take16(in) % sizeof(*r), n = take8(in) % 64;
+
+	hostile = true;
+	switch (take8(in) % 4) {
+	case 0: r->sq_prod = take32(in); break;
+	case 1: r->sq_prod += take8(in); break;
+	default:
+		while (n-- && at < sizeof(*r))
+			((uint8_t *)r)[at++] = take8(in);
+	}
+}
+
+/* As far as an ACK is accepted, what it says counts. */
+static void note_acked(const struct weft_hdr *h, uint32_t nxt, uint32_t una)
+{
+	uint32_t psn = ntohl(h->psn), cum = ntohl(h->ack.cum), base = ntohl(h->ack.sack_base);
+	uint64_t sack = be64toh(h->ack.sack);
+
+	if (nxt - psn > WEFT_WIN) /* too old to tell anything */
+		return;
+	for (uint32_t i = 0; i < FLOW_PSNS; i++) {
+		uint32_t s = FX_PSN + i;
+
+		if ((int32_t)(s - nxt) >= 0)
+			break;
+		if (s == psn || (int32_t)(s - cum) < 0 ||
+		    (s - base < 64 && sack >> (s - base) & 1 && (int32_t)(s - una) >= 0))
+			fl.psn[i].acked = true;
+	}
+}
+
+/* An ACK that is mostly plausible, of what has been sent. */
+static void answer(struct input *in)
+{
+	static struct weft_tx tx;
+	static struct frame f;
+	uint32_t how = take8(in), psn, inflight;
+	struct pkt p;
+
+	fx_tx_get(fl.q, &tx);
+	inflight = tx.inflight;
+	psn = how < 128   ? tx.una + take8(in) % (tx.nxt - tx.una + 1)
+	      : how < 240 ? tx.nxt - 1 - take8(in)
+			  : tx.nxt - 2100 + take16(in) % 4200;
+	if (how == 255 || how == 127) {
+		pkt_nak(&p, fl.q->peer, psn, take8(in) % 8);
+		p.h.nak.psn = htonl(psn + take8(in) - 128);
+	} else {
+		pkt_ack(&p, fl.q->peer, psn, tx.una + (take8(in) - 100) / 4,
+			tx.done + take8(in) % 3 - 1);
+		if (how & 1)
+			p.h.ack.cum = htonl(tx.una);
+		if (how & 2)
+			p.h.ack.sack = htobe64(take64(in));
+		if (how & 4)
+			p.h.ack.sack_base = htonl((psn & ~63u) + (take8(in) % 5 - 2) * 64);
+		if (how % 32 == 31)
+			p.h.ack.sack_base = htonl(take32(in));
+	}
+	p.h.ts = htonl(how & 8 ? tx.slot[weft_tx_at(psn)].ts : take32(in));
+	p.h.flags = how & 16 ? WEFT_F_CE : 0;
+	pkt_frame(&p, &f);
+	backend_headroom(how & 32 ? 40 + take8(in) : 256);
+	if (p.h.op == WEFT_OP_ACK && !((int32_t)(tx.nxt - psn) < 1))
+		note_acked(&p.h, tx.nxt, tx.una);
+	flow_run(in, FX_NIC, &f, sent, NULL);
+	if (!hostile)
+		flow_check(&fl, inflight);
+}
+
+static void ring(struct input *in, enum weft_db_op op)
+{
+	uint32_t inflight = flow_inflight(&fl);
+	static struct frame f;
+
+	doorbell_frame(&f, op, fl.q->ctl->qpn, 60 + take8(in) * 4);
+	backend_headroom(256);
+	flow_run(in, FX_DB, &f, sent, NULL);
+	if (!hostile)
+		flow_check(&fl, inflight);
+}
+
+void fuzz_ack(struct input *in)
+{
+	uint32_t how = take8(in);
+
+	fx_reset(NULL);
+	hostile = false;
+	fx.cfg->queues = 0;
+	fx.cfg->domains = 4;
+	fx.cfg->cpus = 0xf;
+	for (int i = 0; i < FX_QPS; i++) {
+		fx.qp[i].ctl->doms = 0xf;
+		for (int d = 0; d < 4; d++)
+			fx.qp[i].ctl->cpu_of[d] = d;
+	}
+	flow_init(&fl, &fx.qp[how & 1 ? A6 : A4]);
+	fl.q->ctl->cwnd = how & 2 ? 1 + take8(in) : 0;
+	for (int n = 0; more(in) && n < 400; n++) {
+		uint32_t what = take8(in);
+
+		if (what < 60)
+			post(in);
+		else if (what < 80)
+			ring(in, WEFT_DB_POST);
+		else if (what < 100)
+			ring(in, WEFT_DB_LOOK);
+		else if (what < 200)
+			answer(in);
+		else if (what < 225)
+			backend_wait(take16(in) << (what % 4 * 4));
+		else if (what < 245)
+			backend_cpu(what % 4);
+		else if (what < 250)
+			fl.q->ctl->cwnd = take16(in);
+		else
+			scribble(in);
+		flow_check_books();
+		backend_written(0, NULL, 0);
+	}
+}

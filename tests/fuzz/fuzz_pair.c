@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Two genuine peers and a network that loses, repeats, reorders and damages: nothing is lost in the end. */
+#include "flow.h"
+
+#define NET 192
+
+static struct flow fl[2]; /* both directions */
+static struct frame net[NET];
+static uint32_t nnet;
+
+static struct flow *flow_of(const struct frame *f, bool sender)
+{
+	uint32_t qpn = ntohl(frame_hdr(f)->dqpn);
+
+	for (int i = 0; i < 2; i++)
+		if ((sender ? fl[i].q->ctl->dqpn : fl[i].q->ctl->qpn) == qpn)
+			return &fl[i];
+	fuzz_fail("a frame to QP 0x%x", qpn);
+}
+
+/* What leaves goes onto the wire; when it is full, something is lost. */
+static void to_wire(void *arg, const struct frame *f)
+{
+	(void)arg;
+	if (frame_hdr(f)->op == WEFT_OP_DATA)
+		flow_sent(flow_of(f, true), f);
+	if (nnet < NET)
+		net[nnet++] = *f;
+}
+
+static void check_all(const uint32_t inflight[2])
+{
+	for (int i = 0; i < 2; i++)
+		flow_check(&fl[i], inflight[i]);
+	flow_check_books();
+	backend_written(0, NULL, 0);
+}
+
+static void note(uint32_t inflight[2])
+{
+	inflight[0] = flow_inflight(&fl[0]);
+	inflight[1] = flow_inflight(&fl[1]);
+}
+
+/* A whole DATA arrives: is it written, and rightly? Placed twice it may not be (I2). */
+static void arrived(struct flow *from, const struct frame *f)
+{
+	const struct weft_hdr *h = frame_hdr(f);
+	uint32_t i = ntohl(h->psn) - FX_PSN, arrived = from->q->peer->ring->arrived;
+
+	if (COUNTED(rx_data)) {
+		if (from->psn[i].placed)
+			fuzz_fail("I2: PSN %u is placed twice", i);
+		from->psn[i].placed = true;
+		backend_written(be64toh(h->data.roff), f->b + frame_hl(f), ntohs(h->len));
+	}
+	for (uint32_t k = 0, m = 0; k < from->cut && m < arrived; k++) {
+		if (!from->psn[k].placed)
+			fuzz_fail("I4: %u messages have arrived, PSN %u has not", arrived, k);
+		m += from->psn[k].last;
+	}
+}
+
+static void answered(struct flow *fl, const struct weft_hdr *h)
+{
+	uint32_t cum = ntohl(h->ack.cum) - FX_PSN, base = ntohl(h->ack.sack_base) - FX_PSN;
+	uint64_t sack = be64toh(h->ack.sack);
+
+	for (uint32_t i = 0; i < fl->cut; i++) {
+		if ((int32_t)(i - cum) >= 0 && !(i - base < 64 && sack >> (i - base) & 1))
+			continue;
+		/* a SACK may be a window old when it is sent; it is of something placed in any case */
+		if (!fl->psn[i].placed)
+			fuzz_fail("I3: PSN %u is acknowledged, and is not placed", i);
+		fl->psn[i].acked = true;
+	}
+}
+
+static void lose(uint32_t i)
+{
+	nnet--;
+	memmove(&net[i], &net[i + 1], (nnet - i) * sizeof(net[0]));
+}
+
+static void deliver(struct input *in, uint32_t i, bool keep)
+{
+	static struct frame f;
+	struct weft_hdr h;
+	uint32_t inflight[2];
+
+	f = net[i];
+	if (!keep)
+		lose(i);
+	note(inflight);
+	h = *frame_hdr(&f);
+	backend_headroom(h.op == WEFT_OP_ACK ? 256 + FX_FULL : 256);
+	if (h.op == WEFT_OP_ACK)
+		answered(flow_of(&f, false), &h);
+	flow_run(in, FX_NIC, &f, to_wire, NULL);
+	if (h.op == WEFT_OP_DATA)
+		arrived(flow_of(&f, true), &f);
+	if (h.op == WEFT_OP_NAK)
+		fuzz_fail("a genuine peer is refused: code %u", ntohl(h.nak.code));
+	check_all(inflight);
+}
+
+/* A damaged header is found, whatever the damage. */
+static void deliver_damaged(struct input *in, uint32_t i)
+{
+	static struct frame f;
+	uint32_t inflight[2], hl = frame_hl(&net[i]);
+	uint8_t bits = take8(in);
+
+	f = net[i];
+	f.b[hl - WEFT_HDR_LEN + take8(in) % WEFT_HDR_LEN] ^= bits ? bits : 1;
+	note(inflight);
+	flow_run(in, FX_NIC, &f, to_wire, NULL);
+	if (fx.verdict != XDP_DROP || drops() != 1)
+		fuzz_fail("I1: a damaged header is not dropped");
+	check_all(inflight);
+}
+
+static void ring(struct input *in, struct flow *f, enum weft_db_op op)
+{
+	static struct frame bell;
+	uint32_t inflight[2];
+
+	note(inflight);
+	doorbell_frame(&bell, op, f->q->ctl->qpn, 60 + take8(in) * 4);
+	backend_headroom(256);
+	flow_run(in, FX_DB, &bell, to_wire, NULL);
+	check_all(inflight);
+}
+
+static void post(struct input *in, struct flow *f)
+{
+	uint32_t how = take8(in), len = how & 1 ? take8(in) : take16(in);
+
+	if (!flow_room(f))
+		return;
+	flow_post(f, take16(in) * 48, take16(in) * 16 + (how & 2 ? WEFT_CHUNK - 40000 : 0), len);
+	if (!f->q->ring->hint)
+		ring(in, f, WEFT_DB_POST);
+}
+
+static bool done(const struct flow *f)
+{
+	return f->q->ring->sq_done == f->posted;
+}
+
+/* From here on nothing is lost, and the timer looks: then all of it must arrive (I15). */
+static void drain(void)
+{
+	struct input none = { NULL, NULL };
+
+	for (int n = 0; n < 20000 && !(done(&fl[0]) && done(&fl[1])); n++) {
+		if (nnet) {
+			deliver(&none, 0, false);
+			continue;
+		}
+		backend_wait(WEFT_TICKS_US(20000));
+		backend_cpu(n);
+		for (int i = 0; i < 2; i++)
+			if (!done(&fl[i]))
+				ring(&none, &fl[i], WEFT_DB_LOOK);
+	}
+	for (int i = 0; i < 2; i++) {
+		if (!done(&fl[i]))
+			fuzz_fail("I15: %u of %u WRITEs complete", fl[i].q->ring->sq_done,
+				  fl[i].posted);
+		if (fl[i].q->peer->ring->arrived != fl[i].posted)
+			fuzz_fail("I4: %u of %u WRITEs have arrived", fl[i].q->peer->ring->arrived,
+				  fl[i].posted);
+	}
+}
+
+void fuzz_pair(struct input *in)
+{
+	uint32_t how = take8(in);
+
+	fx_reset(NULL);
+	fx.cfg->queues = 0;
+	fx.cfg->domains = 4;
+	fx.cfg->cpus = 0xf;
+	nnet = 0;
+	for (int i = 0; i < 2; i++) {
+		struct fx_qp *q = &fx.qp[how & 1 ? A6 + i : A4 + i];
+
+		flow_init(&fl[i], q);
+		q->ctl->doms = how & 2 ? 0xf : 1;
+		q->ctl->cwnd = how & 4 ? 1 + take8(in) : 0;
+		for (int d = 0; d < 4; d++)
+			q->ctl->cpu_of[d] = d;
+	}
+	for (int n = 0; more(in) && n < 600; n++) {
+		uint32_t what = take8(in);
+
+		if (what < 30)
+			post(in, &fl[what & 1]);
+		else if (what < 34)
+			ring(in, &fl[what & 1], WEFT_DB_LOOK);
+		else if (what < 60)
+			backend_wait(take16(in) << (what % 4 * 4));
+		else if (what < 70)
+			backend_cpu(how & 2 ? what % 4 : 0);
+		else if (!nnet)
+			continue;
+		else if (what < 160)
+			deliver(in, 0, false);
+		else if (what < 210)
+			deliver(in, take8(in) % nnet, false);
+		else if (what < 225)
+			deliver(in, take8(in) % nnet, true);
+		else if (what < 240)
+			deliver_damaged(in, take8(in) % nnet);
+		else
+			lose(take8(in) % nnet);
+	}
+	drain();
+}

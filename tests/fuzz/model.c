@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* The second responder; see model.h. It is slow and plain on purpose. */
+#include "model.h"
+
+struct model model;
+
+void model_reset(void)
+{
+	memset(&model, 0, sizeof(model));
+	model.alive = model.pool = true;
+	for (int i = 0; i < FX_QPS; i++)
+		model.rx[i].next = FX_PSN;
+}
+
+static uint64_t be(const uint8_t *p, int n)
+{
+	uint64_t v = 0;
+
+	while (n--)
+		v = v << 8 | *p++;
+	return v;
+}
+
+static uint32_t sum16(const uint8_t *p, uint32_t n, uint32_t sum)
+{
+	for (uint32_t i = 0; i < n; i++)
+		sum += i & 1 ? p[i] : (uint32_t)p[i] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+static void dropped(struct judged *j, int why)
+{
+	j->verdict = XDP_DROP;
+	j->drop = why;
+}
+
+static void nak(struct judged *j, int why, uint32_t code, uint32_t psn)
+{
+	j->verdict = XDP_TX;
+	j->drop = why;
+	j->reply = WEFT_OP_NAK;
+	j->code = code;
+	j->nak_psn = psn;
+}
+
+/* First refusal of this QP. */
+static void refused(struct judged *j, int why, uint32_t code, uint32_t psn)
+{
+	model.rx[j->qp].err = code;
+	model.rx[j->qp].err_psn = psn;
+	nak(j, why, code, psn);
+}
+
+static int qp_in_slot(uint32_t slot)
+{
+	for (int i = 0; i < FX_QPS; i++)
+		if (fx.qp[i].slot == slot)
+			return i;
+	return -1;
+}
+
+static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
+{
+	struct model_rx *rx = &model.rx[j->qp];
+	const struct weft_qpctl *ctl = fx.qp[j->qp].ctl;
+	uint32_t psn = be(w + 16, 4), key = be(w + 32, 4), moff = be(w + 48, 4),
+		 mlen = be(w + 52, 4);
+	uint64_t roff = be(w + 40, 8), begin = roff - moff;
+	bool last = w[2] & WEFT_F_LAST;
+	const struct weft_mr_ent *mr = &fx.mr[key & 0xfff];
+	int32_t ahead = psn - rx->next;
+
+	if (ctl->state != WEFT_QP_RTS)
+		return nak(j, WEFT_DROP_closed, WEFT_NAK_CLOSED, psn);
+	if (plen > WEFT_PAYLOAD_MAX || mlen > 1u << 30 || (uint64_t)moff + plen > mlen ||
+	    last != ((uint64_t)moff + plen == mlen) || (!plen && mlen))
+		return dropped(j, WEFT_DROP_length);
+	if (rx->err)
+		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
+	if (ahead >= WEFT_WIN)
+		return dropped(j, WEFT_DROP_window);
+	if (ahead < 0 || rx->placed[psn % WEFT_WIN]) {
+		j->verdict = XDP_TX;
+		j->reply = WEFT_OP_ACK;
+		j->flags = WEFT_F_DUP;
+		return;
+	}
+	if (!key || mr->key != key)
+		return refused(j, WEFT_DROP_key, WEFT_NAK_KEY, psn);
+	if (mr->pd != ctl->pd)
+		return refused(j, WEFT_DROP_pd, WEFT_NAK_PD, psn);
+	if (!(mr->rights & WEFT_ACCESS_REMOTE_WRITE))
+		return refused(j, WEFT_DROP_rights, WEFT_NAK_RIGHTS, psn);
+	if (roff < moff || begin > mr->len || mlen > mr->len - begin)
+		return refused(j, WEFT_DROP_bounds, WEFT_NAK_BOUNDS, psn);
+	if (plen && !model.pool)
+		return refused(j, WEFT_DROP_memory, WEFT_NAK_MEMORY, psn);
+	j->verdict = XDP_TX;
+	j->reply = WEFT_OP_ACK;
+	j->write = true;
+	j->roff = roff;
+	j->len = plen;
+}
+
+/* The header is there, and behind it plen bytes. */
+static void judge_header(const struct frame *f, struct judged *j, uint32_t at, uint32_t plen)
+{
+	const uint8_t *w = f->b + at, *udp = w - 8;
+	uint32_t alen = j->at == WEFT_V6_LEN + 64 ? 32 : 8, ulen = 72 + plen;
+	const uint8_t *addr = udp - alen;
+	bool v6 = alen == 32;
+	uint32_t qpn = be(w + 4, 4);
+	const struct weft_qpctl *ctl;
+	union {
+		uint8_t b[64];
+		__u64 w[8];
+	} words;
+	int i = qp_in_slot(qpn & 0xffff);
+
+	if (w[0] != WEFT_WIRE_VER)
+		return dropped(j, WEFT_DROP_version);
+	if (i < 0 || fx.qp[i].ctl->state < WEFT_QP_RTS)
+		return dropped(j, WEFT_DROP_qpn);
+	ctl = fx.qp[i].ctl;
+	if (ctl->qpn != qpn)
+		return dropped(j, WEFT_DROP_generation);
+	if (v6 != fx.qp[i].v6 || memcmp(addr, ctl->daddr, alen / 2) ||
+	    memcmp(addr + alen / 2, ctl->saddr, alen / 2))
+		return dropped(j, WEFT_DROP_source);
+	if (be(w + 8, 8) != ctl->conn)
+		return dropped(j, WEFT_DROP_conn);
+	memcpy(words.b, w, 64);
+	if (weft_check(words.w, ctl->hkey) != be(w + 24, 4))
+		return dropped(j, WEFT_DROP_check);
+	if (be(w + 28, 2) != plen)
+		return dropped(j, WEFT_DROP_length);
+	if ((w[1] == WEFT_OP_ACK || w[1] == WEFT_OP_NAK) && plen)
+		return dropped(j, WEFT_DROP_length);
+	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_NAK)
+		return dropped(j, WEFT_DROP_opcode);
+	if (!model.alive)
+		return dropped(j, WEFT_DROP_owner);
+	if (udp[6] || udp[7]) {
+		uint32_t sum = sum16(addr, alen, ulen + IPPROTO_UDP);
+
+		if (sum16(udp, ulen, sum) != 0xffff)
+			return dropped(j, WEFT_DROP_csum);
+	} else if (ctl->flags & WEFT_QPF_CSUM) {
+		return dropped(j, WEFT_DROP_csum);
+	}
+	j->qp = i;
+	j->op = w[1];
+	if (j->op == WEFT_OP_DATA)
+		judge_data(w, j, plen);
+	else if (ctl->state != WEFT_QP_RTS)
+		dropped(j, WEFT_DROP_closed);
+}
+
+void model_judge(const struct frame *f, struct judged *j)
+{
+	const uint8_t *b = f->b;
+	uint32_t iplen, ulen, type, udp;
+
+	*j = (struct judged){ .verdict = XDP_PASS, .drop = -1, .qp = -1 };
+	if (f->len < WEFT_V4_LEN)
+		return;
+	type = be(b + 12, 2);
+	if (type == 0x0800) {
+		udp = 34;
+		if (b[14] != 0x45 || b[23] != IPPROTO_UDP || be(b + 20, 2) & 0x3fff)
+			return;
+		iplen = be(b + 16, 2) - 20;
+		j->ce = (b[15] & 3) == 3;
+	} else if (type == 0x86dd) {
+		udp = 54;
+		if (f->len < WEFT_V6_LEN || b[14] >> 4 != 6 || b[20] != IPPROTO_UDP)
+			return;
+		iplen = be(b + 18, 2);
+		j->ce = (b[15] >> 4 & 3) == 3;
+	} else {
+		return;
+	}
+	if (be(b + udp + 2, 2) != fx.cfg->port)
+		return;
+	ulen = be(b + udp + 4, 2);
+	j->at = udp + 8 + 64;
+	if (f->len < j->at || ulen != iplen || ulen < 72 || udp + ulen > f->len)
+		return dropped(j, WEFT_DROP_truncated);
+	judge_header(f, j, udp + 8, ulen - 72);
+}
+
+void model_place(const struct judged *j, uint32_t psn, bool last)
+{
+	struct model_rx *rx = &model.rx[j->qp];
+
+	rx->placed[psn % WEFT_WIN] = true;
+	rx->last[psn % WEFT_WIN] = last;
+	while (rx->placed[rx->next % WEFT_WIN]) {
+		rx->placed[rx->next % WEFT_WIN] = false;
+		rx->msn += rx->last[rx->next % WEFT_WIN];
+		rx->next++;
+	}
+}

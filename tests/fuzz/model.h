@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* A second responder, written from docs/protocol.md byte by byte: what must become of a packet? */
+#ifndef WEFT_TESTS_FUZZ_MODEL_H
+#define WEFT_TESTS_FUZZ_MODEL_H
+
+#include "fuzz.h"
+
+/* What is known of a QP as responder. */
+struct model_rx {
+	uint32_t next, msn; /* oldest PSN not placed; messages complete */
+	uint32_t err, err_psn;
+	bool placed[WEFT_WIN], last[WEFT_WIN];
+};
+
+extern struct model {
+	struct model_rx rx[FX_QPS];
+	bool alive, pool;
+} model;
+
+struct judged {
+	int verdict; /* XDP_* */
+	int drop;    /* enum weft_drop, -1: none */
+	int qp;      /* whose packet it is, -1: nobody's */
+	uint8_t op;  /* of the packet, once all before the opcode is proven */
+	uint8_t reply, flags;
+	uint32_t code, nak_psn;
+	bool write; /* len bytes from the frame go to roff of the target MR */
+	uint64_t roff;
+	uint32_t at, len;
+	bool ce;
+};
+
+void model_reset(void);
+void model_judge(const struct frame *f, struct judged *j);
+/* Places a DATA that was judged to be new. */
+void model_place(const struct judged *j, uint32_t psn, bool last);
+
+#endif

@@ -56,11 +56,6 @@ int fx_map_fd(const char *name)
 	return bpf_object__find_map_fd_by_name(s.obj, name);
 }
 
-int fx_map_fd(const char *name)
-{
-	return map_fd(name);
-}
-
 static void *map_pages(int fd, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

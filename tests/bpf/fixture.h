@@ -103,7 +103,6 @@ static inline int fx_run(enum fx_prog p, const struct frame *f) /* once */
 void fx_begin(const struct frame *f);
 void fx_end(void);
 int fx_prog_fd(enum fx_prog p);
-int fx_map_fd(const char *name);
 
 /* Maps as fx_reset() leaves them, but for memory and what the kernel alone can make (setup.c). */
 void fx_set_up(void);

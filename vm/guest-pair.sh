@@ -48,11 +48,12 @@ serve_end() {
 }
 gone() { ! kill -0 "$1"; }
 
-# Native XDP, in the driver DRIVER; prints all that weft knows of the interface.
+# NIC DRIVER STATE: native XDP in that driver, whose transmit queues are so. Prints all that weft knows.
 is_native() {
 	json=$(build/weft dev show "$1" -j) || return
 	echo "$json"
-	[[ $json =~ \"mode\":\ *\"native\" ]] && [[ $json =~ \"driver\":\ *\"$2\" ]]
+	[[ $json =~ \"mode\":\ *\"native\" ]] && [[ $json =~ \"driver\":\ *\"$2\" ]] &&
+		[[ $json =~ \"transmit\":\ *\{\ *\"state\":\ *\"$3\" ]]
 }
 
 # No frame was lost in its own host: none that could not become its reply, none that could not be
@@ -61,13 +62,6 @@ whole() {
 	json=$(build/weft stats show "$1" all -j)
 	echo "$json"
 	is reply 0 && is fill 0
-}
-
-# Each CPU has a transmit queue of its own, or not.
-transmits() {
-	json=$(build/weft dev show "$1" -j)
-	echo "$json"
-	[[ $json =~ \"transmit\":\ *\{\ *\"state\":\ *\"$2\" ]]
 }
 
 # weft up NIC says TEXT.
@@ -87,10 +81,18 @@ far() {
 	[ "$(tail -n 1 /tmp/far)" = "status 0" ]
 }
 
-# each_host NAME COMMAND...: a test on each.
+# each_host NAME COMMAND...: a test on each, at the same time.
 each_host() {
+	far "${@:2}" > /tmp/far.out 2>&1 &
 	check "$1 on guest a" "${@:2}"
-	check "$1 on guest b" far "${@:2}"
+	check "$1 on guest b" far_ended $!
+}
+far_ended() {
+	local status
+	wait "$1"
+	status=$?
+	cat /tmp/far.out
+	return $status
 }
 
 # transfer NAME NIC HOST OPTIONS...: every byte arrives, in spite of losses.
@@ -104,31 +106,29 @@ transfer() {
 	check "$name: $bytes bytes arrived exactly" is_exact && note_speed "$name"
 }
 
-# begin NAME NIC DRIVER NET MTU; `end` takes the same.
+# begin NAME NIC DRIVER NET MTU STATE
 begin() {
 	each_host "$1: addresses" configure "$2" "$4" "$5"
 	each_host "$1: weft up" build/weft up "$2"
-	each_host "$1: native XDP" is_native "$2" "$3"
+	each_host "$1: native XDP, transmit queues $6" is_native "$2" "$3" "$6"
 	check "$1: guest b serves" far serve "$2"
 }
 
 end() {
+	each_host "$1: no frame lost inside" whole "$2"
 	check "$1: guest b stops serving" far serve_end
-	each_host "$1: native XDP still" is_native "$2" "$3"
 	each_host "$1: weft down" build/weft down "$2"
 }
 
 # check_nic DRIVER NIC NET MTU
 check_nic() {
 	local name="$1, MTU $4" nic=$2
-	begin "$name" "$nic" "$1" "$3" "$4"
+	begin "$name" "$nic" "$1" "$3" "$4" own
 	check "$name: other traffic still passes" wait_for 10 ping -q -c 1 -W 1 "10.$3.2"
-	each_host "$name: a queue for each CPU" transmits "$nic" own
 	transfer "$name" "$nic" "10.$3.2"
 	transfer "$name, 4 QPs" "$nic" "10.$3.2" --qps 4
 	transfer "$name, IPv6" "$nic" "[fd09:${3/./:}::2]"
-	each_host "$name: no frame lost inside" whole "$nic"
-	end "$name" "$nic" "$1"
+	end "$name" "$nic"
 }
 
 # More channels than CPUs, and no queue left for XDP: virtio_net would crash this kernel.
@@ -142,16 +142,15 @@ check_too_many_queues() {
 # Guest a's NIC receives into buffers of 2 KiB: no ACK can grow into a large packet.
 check_small_frames() {
 	local name="virtio_net, small frames"
+	check "$name: address" configure sml 9.1 3498
 	check "$name: weft up tells that there is one queue" up_says sml "NIC 3 queues"
-	check "$name: weft down" build/weft down sml
-	begin "$name" sml virtio_net 9.1 3498
-	check "$name: weft dev show tells that there is one queue" transmits sml shared
+	begin "$name" sml virtio_net 9.1 3498 shared
 	transfer "$name" sml 10.9.1.2
 	check "$name: frames were replaced" replaced sml
 	# so large that an ACK grows to the very edge of its buffer
 	size=1490 count=200 bytes=$((200 * 1490)) transfer "$name, 1490 bytes" sml 10.9.1.2
 	check "$name: hardly any of them was lost" few_again
-	end "$name" sml virtio_net
+	end "$name" sml
 }
 
 few_again() {

@@ -39,6 +39,16 @@ done
 
 vm_begin "$version"
 lab_begin
+# the guests first: they keep the namespace, and with it the taps
+a_pid='' b_pid=''
+# shellcheck disable=SC2317 # called by the trap
+finish() {
+	local rc=$?
+	for vm_pid in $a_pid $b_pid; do vm_stop; done
+	(exit "$rc")
+	lab_cleanup
+}
+trap finish EXIT
 "$top/vm/mkinitrd.sh" "$vm_kernel" "$LAB_TMP/initrd" || exit 1
 
 # --- the wire ----------------------------------------------------------------------------------
@@ -98,6 +108,7 @@ vm_pid=$a_pid vm_console=$a_console
 vm_finish "guest a"
 vm_pid=$b_pid vm_console=$b_console
 vm_finish "guest b"
+a_pid='' b_pid=''
 stats=$(lab_stats)
 report "$(($(lab_field "$stats" lost_data 1) == 0))" "the wire lost data ($(
 	lab_field "$stats" lost_data 1) of $(lab_field "$stats" data 1) packets)"

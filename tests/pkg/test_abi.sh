@@ -33,12 +33,19 @@ abi_xml() {
 		--no-corpus-path --no-comp-dir-path --no-elf-needed --type-id-style hash --out-file "$1" "$LIB"
 }
 
-# No difference, also none that old programs would survive: all are to be seen in a review.
+# No difference, also none that old programs would survive: all are to be seen in a review. Of two
+# descriptions: compared with the library itself, what its header hides would count as filtered out.
 abi_same() {
-	abidiff --header-file1 "$HEADER" --header-file2 "$HEADER" "$REF/libweft.abi" "$LIB" || {
+	abi_xml "$LAB_TMP/now.abi" && abidiff --harmless "$1" "$LAB_TMP/now.abi" || {
 		echo "if this is meant: $0 --update"
 		return 1
 	}
+}
+
+# otherwise SED-SCRIPT WHAT: were the reference another, it would not pass
+otherwise() {
+	sed "$1" "$REF/libweft.abi" >"$LAB_TMP/other.abi"
+	t ! abi_same "$LAB_TMP/other.abi" ++ "$2 would be noticed"
 }
 
 if [ "${1:-}" = --update ]; then
@@ -47,7 +54,12 @@ if [ "${1:-}" = --update ]; then
 fi
 
 lab_begin
-t -- abi_same ++ "symbols, prototypes, layouts and enums are those of tests/pkg/abi"
+t -- abi_same "$REF/libweft.abi" ++ "symbols, prototypes, layouts and enums are those of tests/pkg/abi"
+otherwise "s/\(layout-offset-in-bits='\)448'/\1480'/" "a moved member"
+otherwise "s/name='wr_id'/name='id'/" "a renamed member"
+otherwise "s/\(WEFT_WC_FLUSH_ERR' value='\)6/\19/" "another enum value"
+otherwise "/elf-symbol name='weft_free'/d" "a new symbol"
+otherwise "s/\(<elf-symbol name='weft_\)free'/\1release'/" "a symbol that is gone"
 t -- same "$(sed -nE 's/^(struct|enum) (weft_[a-z_]+) \{.*/\2/p' "$HEADER" | sort)" \
 	"$(sed -nE "s/.*<class-decl name='([a-z_]+)' size-in-bits.*/\1/p; s/.*<enum-decl name='([a-z_]+)'.*/\1/p" \
 		"$REF/libweft.abi" | sort)" ++ "the reference has each struct and enum of the header"

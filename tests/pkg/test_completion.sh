@@ -73,8 +73,9 @@ for o in '' 'perf server' 'perf write'; do
 	# shellcheck disable=SC2086 # two words
 	t -- options $o ++ "every option of 'weft $o --help'"
 done
-c "weft up eth0 " "csum port"
-c "weft up eth0 port 5 " "csum" "options in any order, none twice"
+t -- c_has "weft up eth0 " port csum ++ "options of a command"
+t -- c_has "weft up eth0 csum on " port ++ "in any order"
+t ! c_has "weft up eth0 port 5 " port ++ "none twice"
 c "weft up eth0 csum " "off on"
 c "weft up eth0 port " ""
 c "weft perf write eth0 10.0.0.1 --siz" "--size"

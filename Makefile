@@ -6,7 +6,7 @@ SOMAJOR := 0
 O       ?= build
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
-CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CC      := $(if $(filter default,$(origin CC)),$(CROSS_COMPILE)gcc,$(CC))
 CLANG   ?= clang
 CFLAGS  ?= -O2 -g
 SEEDS   ?= 20000
@@ -17,7 +17,7 @@ say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all unit tests demo check check-fast check-vm sim drill bench coverage clang16 lint format \
+.PHONY: all unit tests demo check check-fast check-vm sim drill bench coverage lint format \
 	clean help
 
 all:
@@ -56,24 +56,27 @@ endif
 
 $(O)/config.mk: mk/probe.sh tools/packages.sh
 	@mkdir -p $(@D)
-	@CC=$(CC) mk/probe.sh build $@
+	@CC=$(CC) CLANG=$(CLANG) SYSROOT=$(SYSROOT) mk/probe.sh build $@
 
 $(O)/tests.probed: mk/probe.sh tools/packages.sh
 	@mkdir -p $(@D)
-	@CC=$(CC) mk/probe.sh tests && touch $@
+	@CC=$(CC) SYSROOT=$(SYSROOT) mk/probe.sh tests && touch $@
 
 # ---- flags -------------------------------------------------------------------------------------
+# SYSROOT=DIR: headers and libraries of the machine that is built for, see tests/matrix/sysroot.sh.
+ROOT      := $(if $(SYSROOT),--sysroot=$(SYSROOT))
 # _GNU_SOURCE is defined empty so that a source which defines it as well does not clash.
 WARN      := -Wall -Wextra $(if $(filter-out 0,$(WERROR)),-Werror)
 DEPS       = -MMD -MP -MF $(@:=.d) -MT $@
 INCS      := -Iinclude -Iuser -Itools -I$(O)
 DEFS      := -D_GNU_SOURCE= -DWEFT_VERSION='"$(VERSION)"'
-# snprintf that cuts is checked by its result where it matters.
-C_FLAGS    = -std=gnu11 $(CPPFLAGS) $(CFLAGS) $(WARN) $(DEFS) $(INCS) -Wno-format-truncation
+# snprintf that cuts is checked by its result where it matters; clang does not know that warning.
+NO_WARN   := $(if $(findstring clang,$(CC)),,-Wno-format-truncation)
+C_FLAGS    = -std=gnu11 $(ROOT) $(CPPFLAGS) $(CFLAGS) $(WARN) $(DEFS) $(INCS) $(NO_WARN)
 # Programs take a context that some do not read. The object names its sources (BTF): not by the
 # path on the machine that builds.
-BPF_FLAGS  = -O2 -g -target bpf -mcpu=v3 $(WARN) -Wno-unused-parameter -Iinclude -Ibpf -I$(BPF_SYSINC) \
-	-ffile-prefix-map=$(CURDIR)=.
+BPF_FLAGS  = -O2 -g -target bpf -mcpu=v3 $(ROOT) $(WARN) -Wno-unused-parameter -Iinclude -Ibpf \
+	-I$(BPF_SYSINC) -ffile-prefix-map=$(CURDIR)=.
 SAN_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 UB_FLAGS  := -O2 -g -fsanitize=undefined -fno-sanitize-recover=all
 COV_FLAGS := -O0 -g --coverage -fkeep-inline-functions
@@ -81,7 +84,7 @@ LIBS      := -Wl,--as-needed -lxdp -lbpf -lmnl -lpthread -lm
 TOOL_LIBS := $(LIBS) -ljson-c -lmicrohttpd -lncursesw -ltinfo
 # A make of our own uses every core unless the caller chose a number of jobs.
 SUBMAKE    = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
-link       = $(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
+link       = $(Q)mkdir -p $(@D) && $(CC) $(ROOT) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
 all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(DEMO) $(EXAMPLES) $(WIRELAB)
 unit: $(UNIT_PROGS)
@@ -113,10 +116,6 @@ $(O)/weft.bpf.o: bpf/weft.bpf.c
 	$(call bpf_cc,$(CLANG))
 	$(if $(LLVM_STRIP),$(Q)$(LLVM_STRIP) -g $@)
 
-$(O)/weft.clang16.bpf.o: bpf/weft.bpf.c
-	$(call say,BPF,$@)
-	$(call bpf_cc,clang-16)
-
 $(O)/%.bpf.o: tests/net/%.bpf.c
 	$(call say,BPF,$@)
 	$(call bpf_cc,$(CLANG))
@@ -127,7 +126,7 @@ $(O)/%.skel.h: $(O)/%.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
 
-clang16: $(if $(BPF_OBJ),$(O)/weft.clang16.bpf.o)
+include mk/matrix.mk
 
 # ---- library -----------------------------------------------------------------------------------
 $(O)/weft-reaper: $(call objs,,user/reaper/*.c)
@@ -204,7 +203,7 @@ demo:
 
 check:
 	@tools/install-deps.sh check
-	@$(SUBMAKE) tests clang16 fuzzers
+	@$(SUBMAKE) tests clangs fuzzers
 	@O=$(O) tools/check.sh
 
 check-fast:
@@ -259,9 +258,11 @@ help:
 	@echo 'make lint | format   style checks | apply clang-format'
 	@echo 'make install         into $$(DESTDIR)$$(PREFIX), PREFIX=$(PREFIX); also uninstall'
 	@echo 'make deb             packages for Debian, in $(O)/deb'
+	@echo 'make verifier-update renew tests/verifier.tsv: what the programs cost the verifier'
 	@echo 'make clean           remove $(O)'
 	@echo
 	@echo 'O=DIR build folder (build)  V=1 show commands  WERROR=1 warnings are errors'
-	@echo 'CC, CLANG, CPPFLAGS, CFLAGS, LDFLAGS as usual'
+	@echo 'CC, CLANG, CPPFLAGS, CFLAGS, LDFLAGS, CROSS_COMPILE, SYSROOT as usual'
 
--include $(shell find $(O) -name '*.d' -not -path '$(O)/vm/*' 2>/dev/null)
+-include $(shell find $(O) -path $(O)/vm -prune -o -path $(O)/matrix -prune -o -name '*.d' -print \
+	2>/dev/null)

@@ -24,5 +24,6 @@ cat >"${2:?}" <<CONFIG
 # Made by mk/probe.sh; remove this file to probe again.
 BPFTOOL := $(command -v bpftool)
 LLVM_STRIP := $(command -v llvm-strip)
-BPF_SYSINC := /usr/include/$("${CC:-gcc}" -dumpmachine)
+CLANG_MAJOR := $("${CLANG:-clang}" -dumpversion | cut -d. -f1)
+BPF_SYSINC := ${SYSROOT:-}/usr/include/$("${CC:-gcc}" -dumpmachine | sed 's/-\(pc\|unknown\)-/-/')
 CONFIG

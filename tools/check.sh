@@ -240,8 +240,10 @@ else
 	each net 600 tests/net/smoke.sh tests/net/test_*.sh
 	each pkg 120 tests/pkg/test_*.sh
 	have tests/fuzz && suite fuzz 240 tests/fuzz/run.sh 30
-	have vm/run.sh && {
-		suite vm 600 vm/run.sh
+	have vm/run.sh && suite vm 600 vm/run.sh
+	# looks at what the programs cost that guest's verifier
+	each matrix 300 tests/matrix/test_*.sh
+	have vm/pair.sh && {
 		suite vm-pair 600 vm/pair.sh
 		suite vm-pair-6.12 600 vm/pair.sh --kernel 6.12
 	}

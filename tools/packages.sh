@@ -29,7 +29,11 @@ declare -A PKG_PROVIDES=(
 	[iperf3]=cmd:iperf3
 	[ucx-utils]=cmd:ucx_perftest
 	[sockperf]=cmd:sockperf
+	[clang-14]=cmd:clang-14
 	[clang-16]=cmd:clang-16
+	[clang-19]=cmd:clang-19
+	[gcc-aarch64-linux-gnu]=cmd:aarch64-linux-gnu-gcc
+	[qemu-user-static]=cmd:qemu-aarch64-static
 	[mandoc]=cmd:mandoc
 	[clang-format]=cmd:clang-format
 	[cppcheck]=cmd:cppcheck
@@ -68,23 +72,25 @@ PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}"
 	libclang-rt-14-dev                                    # fuzzers
 	qemu-system-x86 busybox-static kmod cpio xz-utils zstd # guests
 	iputils-ping xdp-tools tmux curl tshark tcpdump       # networks
+	clang-14 clang-19 gcc-aarch64-linux-gnu qemu-user-static # build matrix
 	g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion) # packaging
 
 # Is what package $1 provides there?
 pkg_present() {
-	local what=${PKG_PROVIDES[$1]} cc=${CC:-gcc}
+	local what=${PKG_PROVIDES[$1]} cc=("${CC:-gcc}")
 
+	[ -z "${SYSROOT:-}" ] || cc+=("--sysroot=$SYSROOT")
 	case $what in
 	cmd:*) command -v "${what#cmd:}" >/dev/null ;;
 	file:*) [ -e "${what#file:}" ] ;;
-	hdr:*) echo "#include <${what#hdr:}>" | "$cc" -E - >/dev/null 2>&1 ;;
+	hdr:*) echo "#include <${what#hdr:}>" | "${cc[@]}" -E - >/dev/null 2>&1 ;;
 	fuzzer) # libFuzzer and the sanitizers of the default clang
 		echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return d && n ? 0 : 0; }' |
 			clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null
 		;;
 	cmocka)
 		printf '#include <%s>\n' stdarg.h stddef.h setjmp.h stdint.h cmocka.h |
-			"$cc" -E - >/dev/null 2>&1
+			"${cc[@]}" -E - >/dev/null 2>&1
 		;;
 	esac
 }

@@ -210,8 +210,7 @@ static inline int weft_td_if_get(int ifindex, struct weft_td_if *i)
 	while (n >= 0 && (n = recv(fd, &ans, sizeof(ans), 0)) < 0 && errno == EINTR)
 		n = 0;
 	close(fd);
-	left = n;
-	if (n < 0 || !NLMSG_OK(&ans.nh, left) || ans.nh.nlmsg_type != RTM_NEWLINK)
+	if (n < 0 || !NLMSG_OK(&ans.nh, (size_t)n) || ans.nh.nlmsg_type != RTM_NEWLINK)
 		return -ENODEV;
 	left = IFLA_PAYLOAD(&ans.nh);
 	for (a = IFLA_RTA(NLMSG_DATA(&ans.nh)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {

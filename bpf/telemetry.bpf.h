@@ -62,15 +62,14 @@ static long tele_write(__u32 i, struct tele_done *d)
 STEP int tele_ack(struct work *wk, __u32 slot)
 {
 	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &slot);
-	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	struct tele_done d = { .slot = slot };
+	struct weft_qptx *q;
 	__u32 lane = tele_lane(), rtt, n;
 
-	if (!wk || !wk->acked || !t || !q || !tele_on())
+	if (!wk || !wk->acked || !t || !tele_on())
 		return 0;
 	n = wk->wrote;
 	d.now = wk->acked;
-	d.ssn = READ_ONCE(q->tx.done) - n;
 	rtt = d.now - bpf_ntohl(wk->pkt.u.h.ts);
 	WRITE_ONCE(t->lane[lane].last_ack, d.now);
 	/* else the echoed time is not ours, or of another age: as in weft_tx_ack() */
@@ -78,8 +77,13 @@ STEP int tele_ack(struct work *wk, __u32 slot)
 		__sync_fetch_and_add(&t->rtt[lane].n[weft_hist_at(rtt)], 1);
 	if (unlikely(!READ_ONCE(t->first)) && !__sync_lock_test_and_set(&t->first, 1))
 		tele_event(slot, first_ack, 0, bpf_ntohl(wk->pkt.u.h.psn), rtt, 0);
-	if (n && n <= WEFT_SQ_DEPTH)
-		bpf_loop(n, tele_write, &d, 0);
+	if (!n || n > WEFT_SQ_DEPTH)
+		return 0;
+	q = bpf_map_lookup_elem(&qptx, &slot);
+	if (!q)
+		return 0;
+	d.ssn = READ_ONCE(q->tx.done) - n;
+	bpf_loop(n, tele_write, &d, 0);
 	return 0;
 }
 

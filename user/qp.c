@@ -337,6 +337,9 @@ static void release(struct weft_qp *qp)
 	weft_cq_quiesce(qp->cq, qp);
 	if (ctl->created) {
 		weft_pins_settle_qp(dev, qp->slot);
+		/* seen by XDP, and closed before it was carried out */
+		if (weft_qp_status(qp))
+			weft_tele_failed(qp, weft_qp_status(qp));
 		weft_tele_ended(dev, qp->slot, WEFT_TRACE_closed);
 	}
 	weft_cm_bye(qp, qp->ring->rx_err ? qp->ring->rx_err : WEFT_NAK_CLOSED);

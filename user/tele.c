@@ -106,16 +106,21 @@ void weft_tele_failed(const struct weft_qp *qp, enum weft_wc_status why)
 	struct weft_tele *t = &qp->dev->maps.tele[qp->slot];
 	const struct weft_ring *r = qp->ring;
 	uint64_t now = weft_now_ns();
-	uint32_t idle = 0;
+	uint32_t idle = 0, code = 0, err = r->tx_err;
 
-	if (t->id.qpn != qp->num)
+	if (t->id.qpn != qp->num || t->id.failed)
 		return;
 	if (qp->prod != r->sq_done && now > qp->seen_ns)
 		idle = (now - qp->seen_ns) / 1000000;
 	t->id.status = why;
 	t->id.failed = now;
-	note(t, WEFT_TRACE_failed, why | r->tx_err << 8,
-	     r->tx_err == WEFT_TX_ERR_NAK ? r->tx_err_info : 0, r->tx_err_ssn, idle);
+	if (r->tx_err == WEFT_TX_ERR_NAK)
+		code = r->tx_err_info;
+	else if (!r->tx_err && r->rx_err) {
+		code = r->rx_err;
+		err = WEFT_TRACE_WE;
+	}
+	note(t, WEFT_TRACE_failed, why | err << 8, code, r->tx_err_ssn, idle);
 	log_trace(qp, t);
 }
 

@@ -59,6 +59,8 @@ static void failure(const struct weft_trace_rec *r, char *buf, size_t len)
 	case WEFT_TX_ERR_LOCAL: why = "local key, bounds or rights"; break;
 	case WEFT_TX_ERR_RING: why = "send queue is corrupt"; break;
 	}
+	if (r->x >> 8 == WEFT_TRACE_WE && n > 0 && (size_t)n < len)
+		n += snprintf(buf + n, len - n, ", we refused the peer: %s", weft_nak_text(r->a));
 	if (why && n > 0 && (size_t)n < len)
 		n += snprintf(buf + n, len - n, ", %s (WRITE %u)", why, r->b);
 	if (r->c && n > 0 && (size_t)n < len)
@@ -72,6 +74,7 @@ const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t le
 		[WEFT_LOST_DOWN] = "weft was taken down on the interface",
 		[WEFT_LOST_DOORBELL] = "the interface's doorbell was removed",
 	};
+	const char *s = r->c == 1 ? "" : "s";
 	double span = r->span / 1e3;
 
 	switch ((enum weft_trace_kind)r->kind) {
@@ -94,13 +97,13 @@ const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t le
 		if (r->count == 1)
 			snprintf(
 				buf, len,
-				"rto #%u: %u packets not acknowledged, oldest PSN %u sent %.1f ms ago",
-				r->x, r->c, r->a, r->b / 1e3);
+				"rto #%u: %u packet%s not acknowledged, oldest PSN %u sent %.1f ms ago",
+				r->x, r->c, s, r->a, r->b / 1e3);
 		else
 			snprintf(buf, len,
-				 "rto #%u, %u times within %.1f ms: %u packets not acknowledged, "
+				 "rto #%u, %u times within %.1f ms: %u packet%s not acknowledged, "
 				 "oldest PSN %u",
-				 r->x, r->count, span, r->c, r->a);
+				 r->x, r->count, span, r->c, s, r->a);
 		break;
 	case WEFT_TRACE_nak:
 		snprintf(buf, len, "the peer refused PSN %u: %s (NAK code %u)", r->b,

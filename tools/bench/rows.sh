@@ -21,5 +21,6 @@ write_lat_64_event_p50|us|lower|sockperf_tcp_64|0.5|weft_lat p50 --size 64 --eve
 write_rate_64|msg/s|higher|ucx_tcp_am_rate_64|8|weft_rate pair:3498 --size 64|ucx_am_rate
 write_bw_1m_loss1|Gb/s|higher|write_bw_1m_loss0|0.8|weft_bw lossy:10000 --size 1m|weft_bw lossy:0 --size 1m
 write_bw_1m_loss1_tcp|Gb/s|higher|tcp_best_loss1|3|weft_bw lossy:10000 --size 1m|best: tcp_bw plain:10000 on
+write_bw_1m_telemetry|Gb/s|higher|write_bw_1m_off|0.98|weft_bw pair:3498 --size 1m|weft_bw_off pair:3498 --size 1m
 qp_idle_bytes|B|lower||65536|weft_idle_bytes|
 '

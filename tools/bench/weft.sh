@@ -6,6 +6,7 @@ WEFT_PORT=7471
 # The processor of write_bw_1core: not 0, which gets most of a machine's interrupts.
 ONE_CORE=$(($(nproc --all) > 1 ? 1 : 0))
 weft_server=''
+WEFT_UP='' # options of 'weft up'; without it weft comes and goes with its users
 
 # weft_start TOPOLOGY SERVER-PREFIX CLIENT-PREFIX SECONDS ARGS...: in the background
 weft_start() {
@@ -13,6 +14,11 @@ weft_start() {
 	shift 4
 
 	topology "$topo" || return 1
+	# shellcheck disable=SC2086 # words
+	if [ -n "$WEFT_UP" ]; then
+		"$O/weft" -n "$LAB_B" up "$LAB_IF_B" $WEFT_UP &&
+			"$O/weft" -n "$LAB_A" up "$LAB_IF_A" $WEFT_UP || return 1
+	fi
 	# shellcheck disable=SC2086 # the prefixes are words
 	lab_spawn_in "$LAB_B" $pin_b "$O/weft" perf server -p $WEFT_PORT "$LAB_IF_B" \
 		>"$LAB_TMP/server" 2>&1
@@ -46,6 +52,17 @@ weft_finish() {
 # weft_bw TOPOLOGY ARGS...
 weft_bw() {
 	weft_start "$1" '' '' "$BENCH_SECS" --verify "${@:2}" && weft_finish .goodput_gbps
+}
+
+# The same without telemetry.
+weft_bw_off() {
+	local rc WEFT_UP='telemetry off'
+
+	weft_bw "$@"
+	rc=$?
+	"$O/weft" -n "$LAB_A" down "$LAB_IF_A"
+	"$O/weft" -n "$LAB_B" down "$LAB_IF_B"
+	return $rc
 }
 
 weft_bw_one_core() {

@@ -42,6 +42,8 @@ enum weft_trace_kind {
 };
 /* clang-format on */
 
+#define WEFT_TRACE_WE 255 /* failed, instead of tx_err: we refused the peer */
+
 enum weft_trace_lost { WEFT_LOST_GONE, WEFT_LOST_DOWN, WEFT_LOST_DOORBELL };
 
 struct weft_trace_rec {

@@ -66,8 +66,13 @@ static void hist_quantile__nearest_rank(void **state)
 	assert_int_equal(weft_hist_quantile(&h, 999), weft_hist_ns(100));
 	assert_int_equal(weft_hist_quantile(&h, 1000), weft_hist_ns(191));
 	/* more than a 64-bit product would hold */
-	h.n[3] = 1ull << 62;
-	assert_int_equal(weft_hist_quantile(&h, 999), weft_hist_ns(3));
+	memset(&h, 0, sizeof(h));
+	h.n[3] = 1;
+	h.n[100] = 1ull << 62;
+	assert_int_equal(weft_hist_quantile(&h, 500), weft_hist_ns(100));
+	/* half of three is two of them */
+	h.n[100] = h.n[150] = 1;
+	assert_int_equal(weft_hist_quantile(&h, 500), weft_hist_ns(100));
 }
 
 static void hist_quantile__like_sorting(void **state)

@@ -77,7 +77,7 @@ gone admit__csum_wrong $w 'p->check' 'if (p->check)'
 gone admit__csum_missing $w 'ctl->flags & WEFT_QPF_CSUM'
 gone admit__closed $w 'state != WEFT_QP_RTS' 'if (state != WEFT_QP_RTS) {'
 closed=$'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\t'
-gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}v ="
+gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}wk->acked"
 gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}return"
 
 # ---- what it may write ----

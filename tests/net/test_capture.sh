@@ -5,6 +5,8 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+LUA=$ROOT/tools/wireshark/weft.lua
 CAP=$LAB_TMP	# set by lab_begin
 PCAP=
 
@@ -51,10 +53,11 @@ same() {
 	t "$2 == $3" "$1"
 }
 
-flag_is_set() {	# is the switch of the capture on? devcfg.flags, bit 8
+FLAG=$(sed -n 's/^#define WEFT_DEV_CAPTURE *\(0x[0-9a-f]*\).*/\1/p' "$ROOT/include/weft/abi.h")
+flag_is_set() {	# is the switch of the capture on? devcfg.flags
 	local dump
 	dump=$(bpftool -j map dump pinned "$PINS/devcfg" | jq -r '.[0].value[8:12] | map(ltrimstr("0x")) | reverse | join("")')
-	(((16#$dump >> 8) & 1))
+	((16#$dump & FLAG))
 }
 
 # table FIELD...: one line a packet, read once; then `frames CONDITION` in awk, by the names of
@@ -195,7 +198,6 @@ killed() {
 	t ! lab_in "$LAB_A" "$WEFT" capture "$LAB_IF_A" ++ "where weft is not, nothing can be captured"
 }
 
-LUA=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/wireshark/weft.lua
 tshark() {
 	command tshark -X "lua_script:$LUA" "$@"
 }

@@ -8,11 +8,39 @@ set -u
 LUA=${LUA:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/tools/wireshark/weft.lua}
 KEY=1122334455667788:0123456789abcdef
 
-# read_as FILE ARGS...: the dissector must not complain either
+# read_as FILE ARGS...: of a capture, or of packets written with those below. The dissector must not
+# complain either.
 read_as() {
+	[ ! -e "$1.hex" ] || text2pcap -q -l 1 "$1.hex" "$1" 2>/dev/null
 	tshark -X "lua_script:$LUA" -r "$@" 2>"$LAB_TMP/tshark.err"
 	grep -iE 'lua|error' "$LAB_TMP/tshark.err" >"$LAB_TMP/tshark.bad"
 	[ ! -s "$LAB_TMP/tshark.bad" ] || note "tshark: $(<"$LAB_TMP/tshark.bad")"
+}
+
+# frame FILE HEX: a packet behind those of FILE, from Ethernet on
+frame() {
+	{ printf 000000; sed 's/../ &/g' <<<"$2"; } >>"$1.hex"
+}
+
+# ip PROTOCOL SRC DST HEX: around what is behind the IPv4 header
+ip_around() {
+	local IFS=. octets
+	# shellcheck disable=SC2206	# split at the dots
+	octets=($2 $3)
+	printf '02000000000202000000000108004500%s0000400040%02x0000%02x%02x%02x%02x%02x%02x%02x%02x%s' \
+		"$(printf '%04x' $((20 + ${#4} / 2)))" "$1" "${octets[@]}" "$4"
+}
+
+# packet FILE HEX [SPORT DPORT SRC DST]: by UDP without a checksum
+packet() {
+	frame "$1" "$(ip_around 17 "${5:-10.9.0.1}" "${6:-10.9.0.2}" \
+		"$(printf '%04x%04x%04x0000' "${3:-49157}" "${4:-4793}" $((8 + ${#2} / 2)))$2")"
+}
+
+# segment FILE HEX SPORT DPORT SRC DST [SEQ]: by TCP
+segment() {
+	frame "$1" "$(ip_around 6 "$5" "$6" \
+		"$(printf '%04x%04x%08x000000015018ffff00000000' "$3" "$4" "${7:-1}")$2")"
 }
 
 # ---- packets of docs/protocol.md ---------------------------------------------------------------
@@ -23,24 +51,6 @@ VEC_ACK+="fffffffd000000064000000000000000ffffffc0000000000000000000000000"
 VEC_NAK="01030005000200011122334455667788fffffffe010203045f7f411c00000000"
 VEC_NAK+="00000002fffffffe000000000000000000000000000000000000000000000000"
 PAYLOAD=$(printf '5a%.0s' {1..3328})
-
-# pcap FILE HEX HOW...: append a packet to FILE; text2pcap makes headers as HOW says
-pcap() {
-	local file=$1 hex=$2 one=$LAB_TMP/one
-	shift 2
-	{ printf '000000'; sed 's/../ &/g' <<<"$hex"; } >"$one.hex"
-	text2pcap -q "$@" "$one.hex" "$one.pcap" 2>/dev/null
-	if [ -s "$file" ]; then
-		mergecap -a -w "$file.new" "$file" "$one.pcap" && mv "$file.new" "$file"
-	else
-		mv "$one.pcap" "$file"
-	fi
-}
-
-# packet FILE HEX [SPORT DPORT SRC DST]
-packet() {
-	pcap "$1" "$2" -u "${3:-49157},${4:-4793}" -4 "${5:-10.9.0.1},${6:-10.9.0.2}"
-}
 
 # fields FILE [-2] FIELD...: of each packet, in a line, by blanks; "-" for none
 fields() {
@@ -97,14 +107,12 @@ vectors() {
 	are "and then it takes no part in anything" "-;-;-" "$(KEY=1122334455667788:0123456789abcdee \
 		fields "$v" weft.request_in | paste -sd';')"
 	are "at another port it is found by what it looks like" "weft" "$(
-		rm -f "$LAB_TMP/h.pcap"
 		packet "$LAB_TMP/h.pcap" "$VEC_ACK" 49157 5000
 		fields "$LAB_TMP/h.pcap" _ws.col.Protocol
 	)"
 	are "unless that is switched off" "UDP" "$(read_as "$LAB_TMP/h.pcap" -o weft.heuristic:FALSE \
 		-T fields -e _ws.col.Protocol)"
 	are "nor is what has one bit wrong" "UDP" "$(
-		rm -f "$LAB_TMP/h2.pcap"
 		packet "$LAB_TMP/h2.pcap" "${VEC_ACK:0:60}0001${VEC_ACK:64}" 49157 5000
 		fields "$LAB_TMP/h2.pcap" _ws.col.Protocol
 	)"
@@ -123,7 +131,7 @@ sequence() {
 	are "retransmission, copy, and whose answer" "- - 1 - 4;1 - 2 - 5;- 2 2 - -;- - - 1 -;- - - 2 -;" \
 		"$(KEY='' fields "$v" -2 weft.analysis.retransmission_of weft.analysis.duplicate_of \
 			weft.analysis.tries weft.request_in weft.response_in | tr '\n' ';')"
-	editcap -s 100 "$v" "$v.cut"
+	editcap -s 100 "$v" "$v.cut" 2>/dev/null
 	are "a header that the capture cut off" "The header is cut off" \
 		"$(fields "$v.cut" _ws.expert.message | head -n 1)"
 }
@@ -136,81 +144,87 @@ VEC_REPLY+="0333224444774699abedcfad2301674500000000""00000000"
 
 setup() {
 	local v=$LAB_TMP/cm.pcap
-	pcap "$v" "$VEC_REQUEST" -T 40000,7471 -4 10.9.0.1,10.9.0.2
-	pcap "$v" "$VEC_REPLY" -T 7471,40000 -4 10.9.0.2,10.9.0.1
+	segment "$v" "$VEC_REQUEST" 40000 7471 10.9.0.1 10.9.0.2
+	segment "$v" "$VEC_REPLY" 7471 40000 10.9.0.2 10.9.0.1
 	are "REQUEST and REPLY" "1 0x00010003 305419896 3328 1 4793 616263;2 0x00020001 2596069104 1408 0 4793 -;" \
 		"$(fields "$v" weft.cm.type weft.cm.qpn weft.cm.psn weft.cm.payload weft.cm.flags.csum \
 			weft.cm.port weft.cm.private | tr '\n' ';')"
 	are "key and secret are of both" "0x1222335555665788 0x0147650789abcdef" \
 		"$(fields "$v" weft.cm.conn weft.cm.secret | tail -n 1)"
-	rm -f "$v"
-	{ printf '000000'; sed 's/../ &/g' <<<"${VEC_REQUEST:0:60}"
-	printf '000000'; sed 's/../ &/g' <<<"${VEC_REQUEST:60}"; } >"$v.hex"
-	text2pcap -q -T 40000,7471 -4 10.9.0.1,10.9.0.2 "$v.hex" "$v" 2>/dev/null
+	v=$LAB_TMP/pieces.pcap
+	segment "$v" "${VEC_REQUEST:0:60}" 40000 7471 10.9.0.1 10.9.0.2 1
+	segment "$v" "${VEC_REQUEST:60}" 40000 7471 10.9.0.1 10.9.0.2 31
 	are "a REQUEST in two pieces" "-;1 0x00010003 616263" \
 		"$(fields "$v" weft.cm.type weft.cm.qpn weft.cm.private | sed 's/^- - -/-/' | paste -sd';')"
-	cm_one "READY behind it" "52" "3 -" weft.cm.type weft.cm.expert.junk _after
-	cm_one "BYE" "574259450000000500000007" "5 7" weft.cm.bye.code weft.cm.bye.arrived
-	cm_one "BYE with an error" "574259450000000100000007" "Connection ends with an error" _ws.expert.message
-	cm_one "a refusal" "${VEC_REPLY:0:96}00000002""00000000" "Refused: no QP left" _ws.expert.message
-	cm_one "another version" "${VEC_REPLY:0:8}0002${VEC_REPLY:12}" "Unknown version" _ws.expert.message
-	cm_one "reserved bytes" "${VEC_REPLY:0:60}0001${VEC_REPLY:64}" "Reserved bytes are not 0" _ws.expert.message
-	cm_one "HTTP is none of it" "474554202f20485454502f312e310d0a0d0a" "-" weft.cm.type
+
+	one READY "${VEC_REQUEST}52" "1,3 - - -"
+	one BYE 574259450000000500000007 "- 5 7 -"
+	one "BYE with an error" 574259450000000100000007 "- 1 7 Connection ends with an error"
+	one "a refusal" "${VEC_REPLY:0:96}0000000200000000" "2 - - Refused: no QP left"
+	one "another version" "${VEC_REPLY:0:8}0002${VEC_REPLY:12}" "2 - - Unknown version"
+	one "reserved bytes" "${VEC_REPLY:0:60}0001${VEC_REPLY:64}" "2 - - Reserved bytes are not 0"
+	one "junk behind a REQUEST" "${VEC_REQUEST}00" "1 - - Not a message of set-up"
+	one "other talk is none of it" 68656c6c6f20776f726c640d0a "- - - -"
+	ones
+
 	v=$LAB_TMP/db.pcap
-	pcap "$v" "ffffffffffff02000000000188b57466657703000000030001000000000000000000" -l 1
-	are "an empty clone" "weft 3 0x00010003 A clone without a packet, for no receiver" \
-		"$(fields "$v" _ws.col.Protocol weft.db.op weft.db.qpn _ws.expert.message)"
-	rm -f "$v"
-	pcap "$v" "ffffffffffff02000000000188b57566657703000000030001000000000000000000" -l 1
-	are "another use of that type" "-" "$(fields "$v" weft.db.op)"
+	frame "$v" ffffffffffff02000000000188b57466657703000000030001000000000000000000
+	frame "$v" ffffffffffff02000000000188b57566657703000000030001000000000000000000
+	are "an empty clone, and another use of that type" \
+		"weft 3 0x00010003 A clone without a packet, for no receiver;0x88b5 - - -" \
+		"$(fields "$v" _ws.col.Protocol weft.db.op weft.db.qpn _ws.expert.message | paste -sd';')"
 }
 
-# cm_one NAME HEX WANT FIELD...: one message of set-up, alone; with _after behind a REQUEST
-cm_one() {
-	local name=$1 hex=$2 want=$3 f=$LAB_TMP/one-cm.pcap
-	shift 3
-	rm -f "$f"
-	if [ "${!#}" = _after ]; then
-		hex=$VEC_REQUEST$hex
-		set -- "${@:1:$#-1}"
-	fi
-	pcap "$f" "$hex" -T 7471,40000 -4 10.9.0.2,10.9.0.1
-	are "set-up: $name" "$want" "$(fields "$f" "$@" | sed 's/^1,//')"
+# one NAME HEX WANT: a message of set-up in a connection of its own; ones: look at all of them
+ONES=() ONES_WANT=()
+one() {
+	ONES+=("$1") ONES_WANT+=("$3")
+	segment "$LAB_TMP/ones.pcap" "$2" 7471 $((40000 + ${#ONES[@]})) 10.9.0.2 10.9.0.1
 }
-
-# sack HIGH LOW BASE: the ranges that the dissector makes of a bitmap
-sack() {
-	rm -f "$LAB_TMP/s.pcap"
-	packet "$LAB_TMP/s.pcap" "${VEC_ACK:0:80}$1$2$3${VEC_ACK:104}"
-	fields "$LAB_TMP/s.pcap" weft.ack.sack.range
+ones() {
+	local got i
+	mapfile -t got < <(fields "$LAB_TMP/ones.pcap" weft.cm.type weft.cm.bye.code weft.cm.bye.arrived \
+		_ws.expert.message)
+	for i in "${!ONES[@]}"; do
+		are "set-up: ${ONES[i]}" "${ONES_WANT[i]}" "${got[i]}"
+	done
 }
 
 sacks() {
-	are "SACK: nothing" "-" "$(sack 00000000 00000000 00000040)"
-	are "SACK: all of it" "64-127" "$(sack ffffffff ffffffff 00000040)"
-	are "SACK: both ends, a run over the middle" "64,95-97,127" "$(sack 80000003 80000001 00000040)"
-	are "SACK: round the wrap of PSNs" "4294967232-4294967235,4294967295" \
-		"$(sack 80000000 0000000f ffffffc0)"
+	local v=$LAB_TMP/s.pcap bits
+	for bits in 000000000000000000000040 ffffffffffffffff00000040 800000038000000100000040 \
+		800000000000000fffffffc0; do
+		packet "$v" "${VEC_ACK:0:80}$bits${VEC_ACK:104}"
+	done
+	are "SACKs: nothing, all, both ends and the middle, round the wrap of PSNs" \
+		"-;64-127;64,95-97,127;4294967232-4294967235,4294967295" \
+		"$(fields "$v" weft.ack.sack.range | paste -sd';')"
 }
 
-# broken NAME EXPERT HEX [SPORT]: this packet raises that expert info, and the right one did not
+# broken NAME EXPERT HEX [SPORT]: this packet is to raise that expert info; brokens: does it?
+BROKEN=() BROKEN_WANT=()
 broken() {
-	rm -f "$LAB_TMP/b.pcap"
+	BROKEN+=("$1") BROKEN_WANT+=("$2")
 	packet "$LAB_TMP/b.pcap" "$3" "${4:-49157}"
-	local got
-	got=$(read_as "$LAB_TMP/b.pcap" -o "weft.secrets:$KEY" -T json | grep -o '"weft.expert[a-z_.]*"' | tr -d '"' | sort -u |
-		paste -sd' ')
-	note "$got"
-	[[ " $got " == *" $2 "* ]]
-	t "$? == 0" "$1: $2"
+}
+brokens() {
+	local i all
+	all=$(read_as "$LAB_TMP/b.pcap" -o "weft.secrets:$KEY" -T json |
+		awk '/^    "_index"/ { n++ } match($0, /"weft\.expert\.[a-z_]*"/) {
+			print n, substr($0, RSTART + 1, RLENGTH - 2) }')
+	for i in "${!BROKEN[@]}"; do
+		note "$(grep "^$((i + 1)) " <<<"$all")"
+		if [ "${BROKEN_WANT[i]}" = - ]; then
+			t ! grep "^$((i + 1)) " <(echo "$all") ++ "${BROKEN[i]} raises nothing"
+		else
+			t -- grep -x "$((i + 1)) ${BROKEN_WANT[i]}" <(echo "$all") ++ "${BROKEN[i]}: ${BROKEN_WANT[i]}"
+		fi
+	done
 }
 
 experts() {
-	local d=$VEC_DATA a=$VEC_ACK quiet
-	rm -f "$LAB_TMP/q.pcap"
-	packet "$LAB_TMP/q.pcap" "$VEC_DATA$PAYLOAD"
-	quiet=$(read_as "$LAB_TMP/q.pcap" -o "weft.secrets:$KEY" -T json | grep -c '"weft.expert')
-	t "$quiet == 0" "a right packet raises nothing"
+	local d=$VEC_DATA a=$VEC_ACK
+	broken "a right packet" - "$VEC_DATA$PAYLOAD"
 	broken "another version" weft.expert.version "02${d:2}$PAYLOAD"
 	broken "an unknown opcode" weft.expert.opcode "0109${d:4}$PAYLOAD"
 	broken "a length that is not UDP's" weft.expert.len "${d:0:56}0d01${d:60}$PAYLOAD"
@@ -227,6 +241,8 @@ experts() {
 	broken "CE" weft.expert.ce "010204${a:6}"
 	broken "DUP" weft.expert.duplicate_ack "010208${a:6}"
 	broken "RETX without its first" weft.expert.retransmission_unseen "010103${d:6}$PAYLOAD"
+	broken "a NAK" weft.expert.nak "$VEC_NAK"
+	brokens
 }
 
 # Packets of chance, cut and damaged: the dissector may find them bad, but not stumble.

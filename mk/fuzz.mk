@@ -11,7 +11,7 @@ FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/
 	tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
 
 .PHONY: fuzz fuzzers
-fuzzers: $(FUZZERS)
+fuzzers: $(FUZZERS) $(O)/tests/fuzz/weft-fuzz-prog
 
 # TIME: seconds in all; 10 minutes by default.
 fuzz: fuzzers
@@ -30,3 +30,9 @@ $(O)/tests/fuzz/fuzz_%: $(O)/obj/fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON) tests/f
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(CLANG) $(FUZZ_FLAGS) -DFUZZ_TARGET=fuzz_$* -fsanitize=fuzzer -o $@ \
 		$(filter %.o,$^) tests/fuzz/libfuzzer.c
+
+# The same harnesses over the loaded programs.
+$(O)/tests/fuzz/weft-fuzz-prog: $(addprefix $(O)/obj/tests/,$(addsuffix .o,fuzz/prog fuzz/model fuzz/flow \
+		fuzz/fuzz_parse fuzz/fuzz_rx fuzz/fuzz_ack bpf/fixture bpf/setup bpf/packet)) $(LIBA)
+	$(call say,LD,$@)
+	$(link) -lcmocka $(TOOL_LIBS)

@@ -9,6 +9,8 @@
 
 #include "../bpf/fixture.h"
 
+#define FUZZ_FRAME 3520 /* as much as a page holds: longer frames are not in one piece */
+
 /* Bytes that decide what happens; an exhausted input yields zeros. */
 struct input {
 	const uint8_t *p, *end;

@@ -62,7 +62,7 @@ void fuzz_parse(struct input *in)
 
 	fx_reset(NULL);
 	model_reset();
-	f.len = n < 14 ? 14 : n > FX_FULL + 200 ? FX_FULL + 200 : n;
+	f.len = n < 14 ? 14 : n > FUZZ_FRAME ? FUZZ_FRAME : n;
 	memset(f.b, 0, 14);
 	memcpy(f.b, in->p, n < f.len ? n : f.len);
 	fx_post(&fx.qp[A4], 0, 0, 1000);

@@ -4,7 +4,7 @@
 
 static const uint8_t *payload_bytes(void)
 {
-	static uint8_t b[FX_FULL + 512];
+	static uint8_t b[FX_FULL + 400];
 
 	if (!b[1])
 		for (uint32_t i = 0; i < sizeof(b); i++)
@@ -32,7 +32,7 @@ static uint32_t draw_length(struct input *in)
 
 	if (how < 128)
 		return some[how % (sizeof(some) / sizeof(some[0]))];
-	return take16(in) % (how < 250 ? FX_FULL + 1 : FX_FULL + 200);
+	return take16(in) % (how < 250 ? FX_FULL + 1 : FX_FULL + 60);
 }
 
 /* The window's beginning, its end, what is long past, or anything. */
@@ -111,7 +111,7 @@ static void damage(struct input *in, struct frame *f)
 	case 1: f->b[at % (f->len < 128 ? f->len : 128)] = v; break;
 	case 2: f->len = 14 + at % (f->len - 13); break;
 	case 3: /* padding */
-		if (f->len + v % 64 <= FX_FULL + 150)
+		if (f->len + v % 64 <= FUZZ_FRAME)
 			f->len += v % 64;
 		break;
 	case 4: /* a payload damaged under a right sum */

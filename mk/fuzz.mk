@@ -36,3 +36,17 @@ $(O)/tests/fuzz/weft-fuzz-prog: $(addprefix $(O)/obj/tests/,$(addsuffix .o,fuzz/
 		fuzz/fuzz_parse fuzz/fuzz_rx fuzz/fuzz_ack bpf/fixture bpf/setup bpf/packet)) $(LIBA)
 	$(call say,LD,$@)
 	$(link) -lcmocka $(TOOL_LIBS)
+
+# ---- failures of what the library calls --------------------------------------------------------
+INJECT       := $(O)/tests/inject/inject
+INJECT_CALLS := malloc calloc free mmap open openat ioctl syscall socket bind listen connect accept4 \
+	setsockopt getsockname getpeername send write epoll_create1 epoll_ctl eventfd timerfd_create \
+	pipe2 memfd_create mkdir mkdirat flock setns fopen opendir getaddrinfo pthread_create \
+	bpf_map_create bpf_map_update_elem bpf_map_lookup_elem bpf_obj_pin bpf_obj_get_info_by_fd \
+	bpf_link_create bpf_object__open_skeleton bpf_object__load_skeleton \
+	bpf_object__destroy_skeleton mnl_socket_open2 \
+	mnl_socket_bind mnl_socket_sendto
+fuzzers: $(INJECT)
+$(INJECT): $(call objs,,tests/inject/*.c) $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(INJECT_CALLS:%=-Wl,--wrap=%) $(LIBS)

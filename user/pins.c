@@ -89,19 +89,29 @@ int weft_pins_enter(struct weft_dev *dev, int timeout_ms)
 		if (fd < 0) {
 			if (errno == ENOENT)
 				continue; /* another process has just left by it */
-			return weft_err(errno, dev->ifname, "cannot open %s: %s", path,
-					strerror(errno));
+			err = weft_err(errno, dev->ifname, "cannot open %s: %s", path,
+				       strerror(errno));
+			break;
 		}
 		err = weft_pins_flock(fd, LOCK_EX, timeout_ms);
 		if (!err && weft_td_linked(fd, path))
 			return fd;
 		close(fd);
-		if (err)
-			return weft_err(EBUSY, dev->ifname,
-					"another process has opened or closed it for %d s now; see "
-					"'fuser %s'",
-					timeout_ms / 1000, path);
+		if (!err)
+			continue;
+		if (err == -ETIMEDOUT)
+			err = weft_err(EBUSY, dev->ifname,
+				       "another process has opened or closed it for %d s now; see "
+				       "'fuser %s'",
+				       timeout_ms / 1000, path);
+		else
+			err = weft_err(-err, dev->ifname, "cannot lock %s: %s", path,
+				       strerror(-err));
+		break;
 	}
+	/* unless somebody stands in it, we may have made it */
+	weft_td_close_door(dev->pin_dir, LOCK_NB);
+	return err;
 }
 
 void weft_pins_exit(struct weft_dev *dev, int token)
@@ -266,31 +276,51 @@ static void ring_for_waiting(struct weft_dev *dev, unsigned domain)
 	}
 }
 
+/* The kernel needs memory for either call; there may be some in a moment. */
+#define SETTLE_TRIES 50
+
+static bool get_qptx(struct weft_dev *dev, uint32_t slot, struct weft_qptx *q)
+{
+	for (int i = 0; i < SETTLE_TRIES; i++, usleep(1000))
+		if (!bpf_map_lookup_elem(dev->maps.qptx, &slot, q))
+			return true;
+	return false;
+}
+
+static void put_qptx(struct weft_dev *dev, uint32_t slot, const struct weft_qptx *q)
+{
+	for (int i = 0; i < SETTLE_TRIES; i++, usleep(1000))
+		if (!bpf_map_update_elem(dev->maps.qptx, &slot, q, BPF_ANY))
+			return;
+}
+
+/* Not allowed to fail for want of memory: the tokens would be missing from the budget for ever. */
 void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
 {
-	struct weft_qptx *q = malloc(sizeof(*q));
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct weft_qptx q; /* too large for a stack that may be small */
 	unsigned d, out = 0;
 
-	if (!q || bpf_map_lookup_elem(dev->maps.qptx, &slot, q)) {
-		free(q);
-		return;
-	}
+	pthread_mutex_lock(&lock);
+	if (!get_qptx(dev, slot, &q))
+		goto out;
 	for (d = 0; d < WEFT_DOMAINS; d++) {
-		if (!q->tx.dom[d].out)
+		if (!q.tx.dom[d].out)
 			continue;
-		out += q->tx.dom[d].out;
-		__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q->tx.dom[d].out,
+		out += q.tx.dom[d].out;
+		__atomic_fetch_sub(&dev->maps.run->dom[d].inflight, q.tx.dom[d].out,
 				   __ATOMIC_SEQ_CST);
 		ring_for_waiting(dev, d);
 	}
 	if (out) {
 		__atomic_fetch_sub(&dev->maps.run->active, 1, __ATOMIC_RELAXED);
 		/* No program works on a closed QP, so it may be written; never settle twice. */
-		memset(q->tx.dom, 0, sizeof(q->tx.dom));
-		q->tx.inflight = 0;
-		bpf_map_update_elem(dev->maps.qptx, &slot, q, BPF_ANY);
+		memset(q.tx.dom, 0, sizeof(q.tx.dom));
+		q.tx.inflight = 0;
+		put_qptx(dev, slot, &q);
 	}
-	free(q);
+out:
+	pthread_mutex_unlock(&lock);
 }
 
 /* Unpublish everything of a slot, so that XDP begins nothing new with it. How much there was. */

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Every call that the library makes fails once, over open, alloc, listen, connect, accept, write and
+ * close; and every table is full once. inject NETNS-A DEV-A NETNS-B DEV-B HOST-B [SCENARIO [K]]
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "internal.h"
+#include "shim.h"
+#include "teardown.h"
+
+#define MEM   65536
+#define CALLS 400 /* more than any scenario makes */
+
+static struct {
+	const char *ns[2], *ifname[2], *host;
+	char pins[2][WEFT_PATH_MAX]; /* their directories */
+	struct weft_dev *dev[2];     /* A, B: open all the time, except when A is to be created */
+	struct weft_listener *l;
+	void *mem[2];
+	struct weft_mr *mr[2];
+	pthread_t server, client;
+	volatile bool stop;
+	/* what the scenario at work has made */
+	struct weft_dev *d;
+	struct weft_listener *own_l;
+	struct weft_qp *qp;
+	struct weft_cq *cq;
+	struct weft_mr *own_mr;
+	struct weft_pd *pd;
+	void *own_mem;
+} s;
+static int tests, failed;
+
+static void result(bool ok, const char *fmt, ...)
+{
+	va_list ap;
+
+	failed += !ok;
+	printf("%sok %d - inject: ", ok ? "" : "not ", ++tests);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+}
+
+static void need(int err, const char *what)
+{
+	if (!err)
+		return;
+	printf("not ok %d - inject: %s: %s (%s)\n1..%d\n", tests + 1, what, strerror(-err),
+	       weft_strerror_last(), tests + 1);
+	exit(1);
+}
+
+static int open_dev(int i, struct weft_dev **d)
+{
+	return weft_open(s.ifname[i], WEFT_OPTS(struct weft_open_opts, .netns = s.ns[i]), d);
+}
+
+/* ---- what must be the same afterwards ---- */
+
+struct held {
+	unsigned fds, maps, pins, qps, mrs, pools, cqs;
+	long blocks;
+};
+
+static unsigned count_dir(const char *path)
+{
+	unsigned n = 0;
+	struct dirent *e;
+	DIR *d = opendir(path);
+
+	while (d && (e = readdir(d)))
+		n += e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Of our two devices, and whether somebody stands in their doors. */
+static unsigned count_pins(void)
+{
+	char door[WEFT_PATH_MAX];
+	unsigned n = 0;
+
+	for (int i = 0; i < 2; i++) {
+		n += count_dir(s.pins[i]);
+		weft_td_door(s.pins[i], door);
+		n += !access(door, F_OK);
+	}
+	return n;
+}
+
+static unsigned count_maps(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[400];
+	unsigned n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += !!strstr(line, "bpf");
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void hold(struct held *h)
+{
+	const struct weft_dev *d = s.dev[0];
+
+	memset(h, 0, sizeof(*h));
+	h->fds = count_dir("/proc/self/fd");
+	h->maps = count_maps();
+	h->pins = count_pins();
+	h->blocks = inject_blocks();
+	if (!d)
+		return;
+	for (int i = 0; i < WEFT_QPS; i++)
+		h->qps += d->maps.ctl[i].state != WEFT_QP_FREE;
+	for (int i = 0; i < WEFT_MRS; i++)
+		h->mrs += d->maps.mr[i].owner != 0;
+	for (int i = 0; i < WEFT_POOLS; i++)
+		h->pools += d->maps.own->pool[i] != 0;
+	for (int i = 0; i < WEFT_CQS; i++)
+		h->cqs += d->maps.own->cq[i] != 0;
+}
+
+/* The other side may need a moment to notice. */
+static bool same(const struct held *a, struct held *b)
+{
+	for (int i = 0; i < 300; i++) {
+		hold(b);
+		if (!memcmp(a, b, sizeof(*a)))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
+/* ---- the other side ---- */
+
+/* Accepts, and holds each connection until its peer goes. */
+static void *serve(void *arg)
+{
+	struct weft_qp *qp[64], *next;
+	unsigned n = 0;
+
+	(void)arg;
+	while (!s.stop) {
+		if (n < 64 &&
+		    !weft_accept(s.l, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 20), &next))
+			qp[n++] = next;
+		for (unsigned i = 0; i < n; i++)
+			if (weft_qp_status(qp[i])) {
+				weft_qp_close(qp[i]);
+				qp[i--] = qp[--n];
+			}
+	}
+	while (n)
+		weft_qp_close(qp[--n]);
+	return NULL;
+}
+
+static int connect_b(int port, struct weft_qp **qp)
+{
+	char addr[80];
+
+	snprintf(addr, sizeof(addr), "%s:%d", s.host, port);
+	return weft_connect(s.dev[0], addr, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 1500), qp);
+}
+
+/* Somebody who wants to be accepted: the scenario's listener is on port 7801. */
+static void *come(void *arg)
+{
+	struct weft_qp *qp;
+
+	(void)arg;
+	while (!s.stop) {
+		if (connect_b(7801, &qp)) {
+			usleep(2000);
+			continue;
+		}
+		while (!s.stop && !weft_qp_status(qp))
+			usleep(1000);
+		weft_qp_close(qp);
+	}
+	return NULL;
+}
+
+/* ---- scenarios: 0 or -errno, and taking back what was made ---- */
+
+static int do_open(void)
+{
+	return open_dev(0, &s.d);
+}
+
+static void undo_open(void)
+{
+	weft_close(s.d);
+}
+
+static int do_alloc(void)
+{
+	int err = weft_alloc(s.dev[0], 2 * WEFT_CHUNK, &s.own_mem);
+
+	if (err)
+		return err;
+	err = weft_pd_alloc(s.dev[0], &s.pd);
+	if (!err)
+		err = weft_mr_reg(s.dev[0], s.pd, s.own_mem, MEM, WEFT_LOCAL, &s.own_mr);
+	if (err && s.pd)
+		weft_pd_free(s.pd);
+	if (err)
+		weft_free(s.dev[0], s.own_mem);
+	s.pd = err ? NULL : s.pd;
+	return err;
+}
+
+static void undo_alloc(void)
+{
+	weft_mr_dereg(s.own_mr);
+	weft_free(s.dev[0], s.own_mem);
+	weft_pd_free(s.pd);
+	s.pd = NULL;
+}
+
+static int do_cq(void)
+{
+	return weft_cq_create(s.dev[0], &s.cq);
+}
+
+static void undo_cq(void)
+{
+	weft_cq_destroy(s.cq);
+}
+
+static int do_listen(void)
+{
+	return weft_listen(s.dev[1], ":7802", &s.own_l);
+}
+
+static void undo_listen(void)
+{
+	weft_listener_close(s.own_l);
+}
+
+static int do_connect(void)
+{
+	return connect_b(7800, &s.qp);
+}
+
+static void undo_qp(void)
+{
+	weft_qp_close(s.qp);
+}
+
+static int do_accept(void)
+{
+	return weft_accept(s.own_l, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 300), &s.qp);
+}
+
+/* Whatever fails meanwhile: it completes, by the timer if need be. */
+static int do_write(void)
+{
+	struct weft_write w = { .mr = s.mr[0], .len = MEM, .rkey = weft_mr_key(s.mr[1]) };
+	struct weft_wc wc = { .status = WEFT_WC_GENERAL_ERR };
+	struct weft_cq *cq = weft_qp_cq(s.qp);
+	int err = weft_post_write(s.qp, &w);
+
+	if (err)
+		return err;
+	for (int i = 0; i < 100 && !weft_cq_poll(cq, &wc, 1); i++)
+		weft_cq_wait(cq, WEFT_ARM_TX, 20);
+	if (wc.status)
+		return -EIO;
+	return memcmp(s.mem[0], s.mem[1], MEM) ? -EBADMSG : 0;
+}
+
+static void undo_write(void)
+{
+	memset(s.mem[1], 0, MEM);
+}
+
+/* Many packets out at once, and none comes back: what they hold of the books must come off them. */
+static void many_out(void)
+{
+	struct weft_write w = { .mr = s.mr[0], .len = MEM, .rkey = weft_mr_key(s.mr[1]) };
+	struct weft_qpctl *ctl = s.dev[1]->maps.ctl;
+
+	for (int i = 0; i < WEFT_QPS; i++)
+		if (ctl[i].state == WEFT_QP_RTS)
+			ctl[i].state = WEFT_QP_INIT;
+	for (int i = 0; i < 4; i++)
+		weft_post_write(s.qp, &w);
+}
+
+static const struct scenario {
+	const char *name;
+	int (*run)(void);
+	void (*undo)(void);
+	bool all_must_work; /* a failing call is made up for */
+} scenarios[] = {
+	{ "open", do_open, undo_open, false },     { "alloc", do_alloc, undo_alloc, false },
+	{ "cq", do_cq, undo_cq, false },           { "listen", do_listen, undo_listen, false },
+	{ "connect", do_connect, undo_qp, false }, { "accept", do_accept, undo_qp, false },
+	{ "write", do_write, undo_write, true },
+};
+#define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
+
+/* One call fails: is the error clean, and nothing left? True while there are more calls. */
+static bool one(const struct scenario *sc, unsigned k, const struct held *before)
+{
+	struct held after;
+	const char *name;
+	int err;
+
+	inject_arm(k);
+	err = sc->run();
+	inject_end(&name);
+	if (!err)
+		sc->undo();
+	if (!name) {
+		if (err)
+			result(false, "%s: without a failure: %s (%s)", sc->name, strerror(-err),
+			       weft_strerror_last());
+		return false;
+	}
+	if (err > 0 || err < -4095 || (sc->all_must_work && err))
+		result(false, "%s, call %u (%s): returns %d", sc->name, k, name, err);
+	if (!same(before, &after))
+		result(false,
+		       "%s, call %u (%s) left: fds %+d, mappings %+d, pins %+d, QPs %+d, MRs %+d, "
+		       "pools %+d, CQs %+d, blocks %+ld",
+		       sc->name, k, name, (int)(after.fds - before->fds),
+		       (int)(after.maps - before->maps), (int)(after.pins - before->pins),
+		       (int)(after.qps - before->qps), (int)(after.mrs - before->mrs),
+		       (int)(after.pools - before->pools), (int)(after.cqs - before->cqs),
+		       after.blocks - before->blocks);
+	return true;
+}
+
+static void each_call(const struct scenario *sc, unsigned only)
+{
+	int was = failed;
+	struct held before;
+	unsigned k = only ? only : 1;
+
+	/* what libraries make once and keep */
+	need(sc->run(), sc->name);
+	sc->undo();
+	usleep(50000);
+	hold(&before);
+	while (k < CALLS && one(sc, k, &before) && !only && failed < was + 5)
+		k++;
+	need(sc->run(), sc->name);
+	sc->undo();
+	if (failed == was)
+		result(k > 1 || only, "%s: each of its %u calls fails once, and nothing is left",
+		       sc->name, k - 1);
+	else
+		printf("# replay: SCENARIO=%s tests/net/test_inject.sh\n", sc->name);
+}
+
+/* ---- the books after a close ---- */
+
+static bool books_are_zero(void)
+{
+	const struct weft_devrun *run = s.dev[0]->maps.run;
+	int32_t n = run->active;
+
+	for (int d = 0; d < WEFT_DOMAINS; d++)
+		n |= run->dom[d].inflight;
+	return !n;
+}
+
+static void close_calls(void)
+{
+	bool books = true, out = true;
+	const char *name;
+	unsigned k;
+
+	for (k = 1; k < 60; k++) {
+		need(connect_b(7800, &s.qp), "connect");
+		many_out();
+		for (int i = 0; i < 20 && books_are_zero(); i++)
+			usleep(1000);
+		if (books_are_zero()) {
+			out = false;
+			printf("# call %u of a close: no token was out\n", k);
+		}
+		inject_arm(k);
+		weft_qp_close(s.qp);
+		inject_end(&name);
+		for (int i = 0; i < 20 && !books_are_zero(); i++)
+			usleep(1000);
+		if (!books_are_zero() && books) {
+			books = false;
+			printf("# call %u (%s) of a close: %u active, %d tokens\n", k,
+			       name ? name : "", s.dev[0]->maps.run->active,
+			       s.dev[0]->maps.run->dom[0].inflight);
+		}
+		if (!name)
+			break;
+	}
+	result(books && out && k > 1, "close: with %u failing calls the tokens leave the books",
+	       k - 1);
+}
+
+/* ---- full tables ---- */
+
+static void full(const char *what, int err, int again, void (*undo)(void), int want)
+{
+	result(err == want && !again, "%s: %s, then %s", what, strerror(-err),
+	       again ? strerror(-again) : "it works");
+	if (!err || !again)
+		undo();
+}
+
+static void full_tables(void)
+{
+	struct weft_maps *m = &s.dev[0]->maps;
+	uint32_t me = s.dev[0]->slot + 1;
+	int fd[WEFT_PROCS], err;
+	uint64_t used = s.dev[0]->ring_used;
+
+#define FILL(n, free_, take, give, run, undo, what)    \
+	do {                                           \
+		static bool mine[n];                   \
+		for (int i = 0; i < (n); i++)          \
+			if (free_) {                   \
+				mine[i] = true;        \
+				take;                  \
+			}                              \
+		err = run();                           \
+		for (int i = 0; i < (n); i++)          \
+			if (mine[i])                   \
+				give;                  \
+		full(what, err, run(), undo, -ENOSPC); \
+	} while (0)
+
+	FILL(WEFT_QPS, m->ctl[i].state == WEFT_QP_FREE,
+	     (m->ctl[i].owner = me - 1, m->ctl[i].state = WEFT_QP_INIT),
+	     m->ctl[i].state = WEFT_QP_FREE, do_connect, undo_qp, "all QPs are taken");
+	FILL(WEFT_MRS, !m->mr[i].owner, m->mr[i].owner = me, m->mr[i].owner = 0, do_alloc,
+	     undo_alloc, "all MRs are taken");
+	FILL(WEFT_POOLS, !m->own->pool[i], m->own->pool[i] = me, m->own->pool[i] = 0, do_alloc,
+	     undo_alloc, "all pools are taken");
+	FILL(WEFT_CQS, !m->own->cq[i], m->own->cq[i] = me, m->own->cq[i] = 0, do_cq, undo_cq,
+	     "all CQs are taken");
+	s.dev[0]->ring_used = ~0ull;
+	err = do_connect();
+	s.dev[0]->ring_used = used;
+	full("all rings of the process are taken", err, do_connect(), undo_qp, -ENOSPC);
+
+	for (int i = 0; i < WEFT_PROCS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "p%d", i);
+		if (mkdirat(s.dev[0]->pin_fd, name, 0700) && errno != EEXIST)
+			need(-errno, name);
+		fd[i] = openat(s.dev[0]->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd[i] >= 0 && flock(fd[i], LOCK_EX | LOCK_NB)) {
+			close(fd[i]);
+			fd[i] = -1;
+		}
+	}
+	err = do_open();
+	for (int i = 0; i < WEFT_PROCS; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	full("64 processes use the device", err, do_open(), undo_open, -ENOSPC);
+}
+
+/* ---- the first open, which loads the programs: a second each, so a few calls at a time ---- */
+
+static void create(unsigned many, unsigned seed)
+{
+	static const struct scenario sc = { "create", do_open, undo_open, false };
+	int was = failed;
+	unsigned calls, n = 0;
+	struct held before;
+	const char *name;
+
+	weft_close(s.dev[0]);
+	s.dev[0] = NULL;
+	usleep(100000);
+	hold(&before);
+	inject_arm(0);
+	need(do_open(), "open");
+	calls = inject_end(&name);
+	undo_open();
+	for (unsigned i = 0; i < many && failed == was; i++) {
+		unsigned k = many < calls ? 1 + (seed + i * 2654435761u) % calls : i + 1;
+
+		n += one(&sc, k, &before);
+	}
+	result(failed == was && n, "create: %u of its %u calls fail once, and nothing is left", n,
+	       calls);
+	need(open_dev(0, &s.dev[0]), "open");
+}
+
+static void set_up(void)
+{
+	for (int i = 0; i < 2; i++) {
+		need(open_dev(i, &s.dev[i]), "open");
+		strcpy(s.pins[i], s.dev[i]->pin_dir);
+		need(weft_alloc(s.dev[i], MEM, &s.mem[i]), "alloc");
+		need(weft_mr_reg(s.dev[i], NULL, s.mem[i], MEM, WEFT_LOCAL | WEFT_REMOTE_WRITE,
+				 &s.mr[i]),
+		     "register");
+	}
+	memset(s.mem[0], 0x5a, MEM);
+	need(weft_listen(s.dev[1], ":7800", &s.l), "listen");
+	pthread_create(&s.server, NULL, serve, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *only = argc > 6 ? argv[6] : NULL;
+	unsigned k = argc > 7 ? strtoul(argv[7], NULL, 0) : 0, many = 6, seed = time(NULL);
+
+	if (argc < 6) {
+		fprintf(stderr,
+			"usage: inject NETNS-A DEV-A NETNS-B DEV-B HOST-B [SCENARIO [K]]\n");
+		return 2;
+	}
+	for (int i = 0; i < 2; i++) {
+		s.ns[i] = argv[1 + 2 * i];
+		s.ifname[i] = argv[2 + 2 * i];
+	}
+	s.host = argv[5];
+	if (getenv("SEED"))
+		seed = strtoul(getenv("SEED"), NULL, 0);
+	if (getenv("MANY"))
+		many = strtoul(getenv("MANY"), NULL, 0);
+	set_up();
+	for (size_t i = 0; i < SCENARIOS; i++) {
+		const struct scenario *sc = &scenarios[i];
+
+		if (only && strcmp(only, sc->name))
+			continue;
+		if (sc->run == do_accept) {
+			need(weft_listen(s.dev[1], ":7801", &s.own_l), "listen");
+			pthread_create(&s.client, NULL, come, NULL);
+		} else if (sc->run == do_write) {
+			need(do_connect(), "connect");
+		}
+		each_call(sc, k);
+		if (sc->run == do_accept) {
+			s.stop = true;
+			pthread_join(s.client, NULL);
+			s.stop = false;
+			weft_listener_close(s.own_l);
+		} else if (sc->run == do_write) {
+			undo_qp();
+		}
+	}
+	if (!only || !strcmp(only, "close"))
+		close_calls();
+	if (!only || !strcmp(only, "full"))
+		full_tables();
+	s.stop = true;
+	pthread_join(s.server, NULL);
+	if (!only || !strcmp(only, "create"))
+		create(many, seed);
+	weft_listener_close(s.l);
+	weft_close(s.dev[0]);
+	weft_close(s.dev[1]);
+	result(inject_blocks() == 0, "%ld blocks of memory are left", inject_blocks());
+	printf("1..%d\n", tests);
+	return failed ? 1 : 0;
+}

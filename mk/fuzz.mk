@@ -37,6 +37,13 @@ $(O)/tests/fuzz/weft-fuzz-prog: $(addprefix $(O)/obj/tests/,$(addsuffix .o,fuzz/
 	$(call say,LD,$@)
 	$(link) -lcmocka $(TOOL_LIBS)
 
+# An application that spoils what it shares with XDP.
+RINGS := $(O)/tests/fuzz/rings
+fuzzers: $(RINGS)
+$(RINGS): $(O)/obj/tests/fuzz/rings.o $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(LIBS)
+
 # ---- failures of what the library calls --------------------------------------------------------
 INJECT       := $(O)/tests/inject/inject
 INJECT_CALLS := malloc calloc free mmap open openat ioctl syscall socket bind listen connect accept4 \

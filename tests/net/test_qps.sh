@@ -71,6 +71,10 @@ queues() {	# of both ends; a queue is a CPU that may hold tokens
 		lab_in "$LAB_B" ethtool -L "$LAB_IF_B" rx "$1" tx "$1"
 }
 
+busy_qps() {	# have at least that many moved anything?
+	(($("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq '[.. | .packets? // empty | select(. > 0)] | length') >= $1))
+}
+
 # More QPs send than there are tokens, and some of their processes are stopped: nobody rings for them.
 waiting() {
 	local i servers=() busy=() stopped=() ok=0 handed
@@ -83,11 +87,11 @@ waiting() {
 		lab_spawn "$WEFT" -n "$LAB_B" perf server -p "747$i" "$LAB_IF_B" >"$LAB_TMP/s$i" 2>&1
 		servers+=("$LAB_SPAWNED")
 		lab_wait_line "$LAB_TMP/s$i" '^ready' "$LAB_SPAWNED"
-		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 12 \
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 15 \
 			--qps 60 --size 256k -j >"$LAB_TMP/perf$i" 2>&1
 		busy+=("$LAB_SPAWNED")
 	done
-	sleep 3
+	t -- until_true 30 busy_qps 180 ++ "three processes with 60 QPs each are at work"
 	for i in 0 1 2 3; do
 		writer "c$i" "$LAB_A" --rounds 1 --fixed 256k --stop-posted "$LAB_IF_A=10.9.0.2:7000"
 		stopped+=("$CLIENT")

@@ -315,9 +315,13 @@ static __always_inline __u16 udp_sum(struct xdp_md *ctx, const struct weft_qpctl
 
 /* ---- length ---- */
 
-#define HEAD_STEP 256 /* bytes from which on a frame grows at the head */
-#define HEAD_SPARE \
-	32 /* left there: virtio_net drops what has no place for its header of 12 bytes */
+/* Bytes from which on a frame grows at the head. */
+#define HEAD_STEP  256
+/*
+ * Left there: virtio_net drops what has no place for its header of 12 or 20 bytes.
+ * Not more, or a full payload over IPv6 would not find room in a veth's page.
+ */
+#define HEAD_SPARE 24
 
 /*
  * Change the frame's length; whoever asks writes all headers anew. Room at the

@@ -158,7 +158,7 @@ few_again() {
 	local packets=${value:-0}
 	member retransmits
 	echo "$value of $packets packets were sent again"
-	[ "${value:-$packets}" -le $((packets / 10)) ]
+	[ "${value:-$packets}" -le $((packets / 4)) ]
 }
 
 replaced() {

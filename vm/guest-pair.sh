@@ -127,7 +127,7 @@ check_nic() {
 	check "$name: other traffic still passes" wait_for 10 ping -q -c 1 -W 1 "10.$3.2"
 	transfer "$name" "$nic" "10.$3.2"
 	transfer "$name, 4 QPs" "$nic" "10.$3.2" --qps 4
-	transfer "$name, IPv6" "$nic" "[fd09:${3/./:}::2]"
+	[ "$4" -eq 1500 ] || transfer "$name, IPv6" "$nic" "[fd09:${3/./:}::2]"
 	end "$name" "$nic"
 }
 

@@ -140,7 +140,6 @@ check_objects
 lab_begin
 check_direct
 check_lossy 3498
-check_lossy 1500
 check "no namespace, veth, tap, XDP program or pin is left" lab_end
 echo "# note: done at $(uptime_is) s"
 [ "$failed" -eq 0 ]

@@ -44,29 +44,40 @@ with_debs() {	# with_debs DPKG-ARGUMENTS... -- PACKAGE...
 	"$LAB_TMP/in-root" dpkg "${args[@]}"
 }
 
-# What the demo shows: the receiver is stopped while its memory is written, and uses no time.
+# DATA packets that A has sent, and whether they are more than that by now
+sent() {
+	"$WEFT" -n "$LAB_A" -j stats show "$LAB_IF_A" | jq .counts.tx_data
+}
+sent_more() { [ "$(sent)" -gt "$1" ]; }
+
+# What the demo shows: the receiver is stopped while its memory is written, and uses no time. It is
+# stopped once data flows: before, the client waits for its answers.
 demo() {
-	local server client before
+	local server client rc=0
 	lab_spawn "$LAB_TMP/in-root" weft -n "$LAB_B" -j perf server "$LAB_IF_B" >"$LAB_TMP/server"
 	server=$LAB_SPAWNED
 	lab_wait_line "$LAB_TMP/server" ready "$server" 20 || return
-	lab_spawn "$LAB_TMP/in-root" weft -n "$LAB_A" -j perf write "$LAB_IF_A" 10.9.0.2 --time 2 --verify \
+	lab_spawn "$LAB_TMP/in-root" weft -n "$LAB_A" -j perf write "$LAB_IF_A" 10.9.0.2 --time 3 --verify \
 		>"$LAB_TMP/client"
 	client=$LAB_SPAWNED
-	lab_wait_line "$LAB_TMP/server" start "$server" 20 || return
-	kill -STOP "$server"
-	before=$(cpu_ticks "$server")
-	sent=$("$LAB_TMP/in-root" weft -n "$LAB_A" -j stats show "$LAB_IF_A" | jq .counts.tx_data)
-	sleep 1
-	sent=$(($("$LAB_TMP/in-root" weft -n "$LAB_A" -j stats show "$LAB_IF_A" | jq .counts.tx_data) - sent))
-	echo "packets written while it was stopped: $sent; its time: $before, $(cpu_ticks "$server")"
-	[ "$before" = "$(cpu_ticks "$server")" ] && [ "$sent" -gt 1000 ] || return
+	stopped "$server" || rc=1
 	kill -CONT "$server"
-	lab_wait "$client" || return
+	lab_wait "$client" || rc=1
 	cat "$LAB_TMP/client"
-	jq -e '.verified and .errors == 0 and .bytes > 0' "$LAB_TMP/client" || return
-	kill -TERM "$server"
-	lab_wait "$server"
+	jq -e '.verified and .errors == 0 and .bytes > 0' "$LAB_TMP/client" || rc=1
+	lab_stop "$server"
+	return $rc
+}
+stopped() {
+	local before from
+	until_true 20 sent_more 1000 || return
+	kill -STOP "$1"
+	until_true 5 grep -q '^State:.T' "/proc/$1/status" || return
+	before=$(cpu_ticks "$1")
+	from=$(sent)
+	until_true 10 sent_more $((from + 1000)) || return
+	echo "its time, in 1/100 s: $before before, $(cpu_ticks "$1") after"
+	[ "$before" = "$(cpu_ticks "$1")" ]
 }
 
 lab_begin

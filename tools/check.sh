@@ -238,7 +238,7 @@ else
 		suite bpf-mutants 300 tests/bpf/mutate.sh
 	}
 	each net 600 tests/net/smoke.sh tests/net/test_*.sh
-	each pkg 120 tests/pkg/test_*.sh
+	each pkg 300 tests/pkg/test_*.sh
 	have tests/fuzz && suite fuzz 240 tests/fuzz/run.sh 30
 	have vm/run.sh && suite vm 600 vm/run.sh
 	# looks at what the programs cost that guest's verifier

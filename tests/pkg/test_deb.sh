@@ -19,6 +19,7 @@ R=${PKG_ROOT:-}
 # A program that runs its arguments in the root, in this shell's network; its pid is theirs. Mounts
 # are its own and end with it.
 in_root_program() {
+	mkdir -p "$R/run/netns"
 	cat >"$LAB_TMP/in-root" <<-SH
 		#!/bin/sh
 		exec unshare --mount --propagation private sh -ec '

@@ -110,6 +110,33 @@ static void ring(struct input *in, enum weft_db_op op)
 		flow_check(&fl, inflight);
 }
 
+/*
+ * The PSN window is nearly full, for the oldest packet is still out: what a few hundred steps of a
+ * fuzzer do not bring about.
+ */
+static void fill_window(struct input *in)
+{
+	static struct weft_tx tx;
+	static struct frame f;
+	struct pkt p;
+
+	for (int i = 0; i < 4; i++)
+		flow_post(&fl, 0, 0, 300 * FX_FULL);
+	ring(in, WEFT_DB_POST);
+	ring(in, WEFT_DB_LOOK);
+	backend_cpu(1 + take8(in) % 3);
+	for (uint32_t i = 1; i < WEFT_WIN - 4; i++) {
+		fx_tx_get(fl.q, &tx);
+		if (tx.nxt - tx.una <= i)
+			break;
+		pkt_ack(&p, fl.q->peer, tx.una + i, tx.una, 0);
+		p.h.ts = htonl(tx.slot[weft_tx_at(tx.una + i)].ts);
+		pkt_frame(&p, &f);
+		note_acked(&p.h, tx.nxt, tx.una);
+		flow_run(in, FX_NIC, &f, sent, NULL);
+	}
+}
+
 void fuzz_ack(struct input *in)
 {
 	uint32_t how = take8(in);
@@ -126,6 +153,8 @@ void fuzz_ack(struct input *in)
 	}
 	flow_init(&fl, &fx.qp[how & 1 ? A6 : A4]);
 	fl.q->ctl->cwnd = how & 2 ? 1 + take8(in) : 0;
+	if (how % 16 == 12)
+		fill_window(in);
 	for (int n = 0; more(in) && n < 400; n++) {
 		uint32_t what = take8(in);
 

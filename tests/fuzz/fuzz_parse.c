@@ -70,6 +70,8 @@ void fuzz_parse(struct input *in)
 	hl = f.b[12] == 0x86 ? WEFT_V6_LEN + WEFT_HDR_LEN : WEFT_V4_LEN + WEFT_HDR_LEN;
 	if (what & 1 && f.len >= hl)
 		make_genuine(&f, hl);
+	if (what & 0x80) /* somebody looks on */
+		fx.cfg->flags |= WEFT_DEV_CAPTURE;
 	backend_headroom(what & 2 ? 256 : 40);
 	if (what & 4)
 		at_doorbell(&f, what >> 3);

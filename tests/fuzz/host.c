@@ -26,6 +26,9 @@ static struct {
 	uint8_t *chunk_t[FX_CHUNKS], *chunk_s[FX_CHUNKS];
 	struct weft_qptx tx[WEFT_QPS];
 	struct weft_qprx rx[WEFT_QPS];
+	struct weft_tele tele[WEFT_QPS];
+	struct weft_devtele devtele;
+	struct weft_cap_cfg capcfg;
 	struct weft_stats stats;
 	struct work work[WEFT_DOMAINS];
 	struct weft_owners owners;
@@ -73,6 +76,12 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		return ENTRY(h.tx, WEFT_QPS);
 	if (map == &qprx)
 		return ENTRY(h.rx, WEFT_QPS);
+	if (map == &qptele)
+		return ENTRY(h.tele, WEFT_QPS);
+	if (map == &devtele)
+		return k ? NULL : &h.devtele;
+	if (map == &capcfg)
+		return k ? NULL : &h.capcfg;
 	if (map == &xsks)
 		return k == FX_OWNER && h.alive ? &h.alive : NULL;
 	if (map == &rings)
@@ -223,6 +232,32 @@ long bpf_ringbuf_output(void *ringbuf, void *data, __u64 size, __u64 flags)
 	return 0;
 }
 
+/* A record, and the frame's first bytes behind it. */
+long bpf_perf_event_output(void *ctx, void *map, __u64 flags, void *data, __u64 size)
+{
+	const struct weft_cap_rec *r = data;
+	const struct xdp_md *md = ctx;
+
+	no_lock(__func__);
+	if (map != &capture || size != sizeof(*r) || flags >> 32 != r->cap || r->cap > r->len ||
+	    r->len != md->data_end - md->data)
+		fuzz_fail("a copy of %u of %u bytes", r->cap, r->len);
+	return 0;
+}
+
+long bpf_loop(__u32 n, void *fn, void *ctx, __u64 flags)
+{
+	long (*step)(__u32 i, void *ctx) = fn;
+	__u32 i;
+
+	no_lock(__func__);
+	if (flags)
+		return -EINVAL;
+	for (i = 0; i < n && !step(i, ctx); i++)
+		;
+	return i;
+}
+
 __s64 bpf_csum_diff(__be32 *from, __u32 from_size, __be32 *to, __u32 to_size, __wsum seed)
 {
 	__u64 sum = seed;
@@ -289,6 +324,8 @@ int fx_reset(void **state)
 	(void)state;
 	fx_set_up();
 	memset(h.work, 0, sizeof(h.work));
+	memset(&h.capcfg, 0, sizeof(h.capcfg));
+	h.capcfg.snap = 128;
 	h.now_ns = 1ull << 40;
 	h.cpu = 0;
 	h.headroom = HEADROOM;
@@ -323,13 +360,15 @@ void fx_rx_set(const struct fx_qp *q, const struct weft_rx *rx)
 	h.rx[q->slot].rx = *rx;
 }
 
-int fx_run(enum fx_prog p, const struct frame *f)
+/* n is 1 for every harness. */
+int fx_run_n(enum fx_prog p, const struct frame *f, int n)
 {
 	static int (*const prog[])(struct xdp_md *) = { weft_nic, weft_db, weft_fill, weft_cpu,
 							weft_sink };
 	struct xdp_md ctx = { .ingress_ifindex = fx.cfg->ifindex };
 	uint32_t room = h.headroom;
 
+	(void)n;
 	if (room < RESERVED || room + f->len > PAGE - SHINFO)
 		room = RESERVED;
 	if (room + f->len > PAGE - SHINFO)

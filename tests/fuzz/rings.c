@@ -183,7 +183,7 @@ static void edit_wqe(struct weft_wqe *e)
 	case 2: e->len = draw() % 3 ? draw() % 70000 : draw(); break;
 	case 3: e->lkey = some_key(); break;
 	case 4: e->rkey ^= draw() % 4 ? 0 : 1u << draw() % 32; break;
-	default: e->flags = draw(); break;
+	default: e->posted = draw(); break;
 	}
 }
 

@@ -177,7 +177,7 @@ static int connect_b(int port, struct weft_qp **qp)
 	char addr[80];
 
 	snprintf(addr, sizeof(addr), "%s:%d", s.host, port);
-	return weft_connect(s.dev[0], addr, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 1500), qp);
+	return weft_connect(s.dev[0], addr, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 8000), qp);
 }
 
 /* Somebody who wants to be accepted: the scenario's listener is on port 7801. */
@@ -267,7 +267,7 @@ static void undo_qp(void)
 
 static int do_accept(void)
 {
-	return weft_accept(s.own_l, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 300), &s.qp);
+	return weft_accept(s.own_l, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 3000), &s.qp);
 }
 
 /* Whatever fails meanwhile: it completes, by the timer if need be. */

@@ -49,7 +49,7 @@ long inject_blocks(void)
 	return __atomic_load_n(&blocks, __ATOMIC_RELAXED);
 }
 
-/* Does this call fail? With each k another of the errors that the kernel has for want of something. */
+/* Does this call fail? With each k another of the errors that stand for a want of something. */
 static bool hit(const char *name, bool memory)
 {
 	static const int errors[] = { ENOMEM, EMFILE, ENOSPC, E2BIG, EPERM };

@@ -129,7 +129,7 @@ $(O)/%.skel.h: $(O)/%.bpf.o
 include mk/matrix.mk
 
 # ---- library -----------------------------------------------------------------------------------
-$(O)/weft-reaper: $(call objs,,user/reaper/*.c)
+$(O)/weft-reaper: $(call objs,,user/reaper/*.c user/dispatcher.c user/nic_prog.c)
 	$(call say,LD,$@)
 	$(link) -s $(LIBS)
 

@@ -70,7 +70,8 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	enum weft_verdict v;
 	__u32 slot, state;
 
-	if (!cfg || !wk)
+	/* without a port a loader has put us here, and nobody has set us up yet */
+	if (!cfg || !wk || !cfg->port)
 		return V_PASS;
 	p = &wk->pkt;
 	v = parse(ctx, cfg, st, p);

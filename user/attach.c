@@ -8,13 +8,11 @@
 #include <bpf/libbpf.h>
 #include <linux/if_link.h>
 
-#include "device.h"
+#include "adopt.h"
 #include "tx_room.h"
-#include "weft.skel.h"
 
 #define CPU_MAX      4096
 #define CPUMAP_QSIZE 512
-#define VMXNET3_MTU  3050 /* the largest with which a frame lies in one of its buffers */
 
 /* ---- what the interface is ---- */
 
@@ -55,44 +53,7 @@ static int count_cpu(unsigned cpu, void *arg)
 	return 0;
 }
 
-/* ---- loading ---- */
-
-static int demote(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	char line[400];
-	size_t n;
-
-	(void)level;
-	vsnprintf(line, sizeof(line), fmt, ap);
-	n = strlen(line);
-	if (n && line[n - 1] == '\n')
-		line[n - 1] = 0;
-	weft_logf(WEFT_LOG_DEBUG, "%s", line);
-	return 0;
-}
-
-static int load(struct weft_dev *dev, struct weft_bpf **skel)
-{
-	libbpf_print_fn_t old = libbpf_set_print(demote); /* the application's comes back below */
-	int err;
-
-	*skel = weft_bpf__open();
-	err = *skel ? weft_bpf__load(*skel) : -errno;
-	libbpf_set_print(old);
-	if (!err)
-		return 0;
-	weft_bpf__destroy(*skel);
-	*skel = NULL;
-	if (err == -EPERM)
-		return weft_err(
-			EPERM, dev->ifname,
-			"may not load BPF programs; run as root of the initial user namespace");
-	return weft_err(-err, dev->ifname,
-			"the kernel refused the BPF programs: %s; weft needs Linux 6.1 or later",
-			strerror(-err));
-}
-
-static int pin_all(struct weft_dev *dev, struct weft_bpf *skel)
+static int pin_all(struct weft_dev *dev, struct weft_bpf *skel, int nic_fd)
 {
 	char path[WEFT_PATH_MAX];
 	struct bpf_program *prog;
@@ -113,10 +74,14 @@ static int pin_all(struct weft_dev *dev, struct weft_bpf *skel)
 		err = bpf_obj_pin(bpf_map__fd(map), path) ? -errno : 0;
 	}
 	bpf_object__for_each_program(prog, skel->obj) {
+		int fd = prog == skel->progs.weft_nic ? nic_fd : bpf_program__fd(prog);
+
 		if (err)
 			break;
+		if (fd < 0) /* joins a dispatcher later */
+			continue;
 		snprintf(path, sizeof(path), "%s/%s", dev->pin_dir, bpf_program__name(prog));
-		err = bpf_obj_pin(bpf_program__fd(prog), path) ? -errno : 0;
+		err = bpf_obj_pin(fd, path) ? -errno : 0;
 	}
 	return err ? weft_err(-err, dev->ifname, "cannot pin %s: %s", path, strerror(-err)) : 0;
 }
@@ -124,7 +89,7 @@ static int pin_all(struct weft_dev *dev, struct weft_bpf *skel)
 /* ---- filling ---- */
 
 static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct weft_open_opts *opts,
-		   const struct weft_link *link, const struct nic *nic)
+		   const struct weft_link *link, const struct nic *nic, bool shared)
 {
 	bool veth = !strcmp(nic->room.driver, "veth");
 	unsigned queues = nic->room.rx ? nic->room.rx : link->rx_queues;
@@ -152,6 +117,8 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 		cfg.flags |= WEFT_DEV_NO_TELE;
 	if (opts->persist)
 		cfg.flags |= WEFT_DEV_PERSIST;
+	if (shared)
+		cfg.flags |= WEFT_DEV_SHARED;
 	if (bpf_map_update_elem(bpf_map__fd(skel->maps.devcfg), &key, &cfg, BPF_ANY))
 		return weft_err(errno, dev->ifname, "cannot write devcfg: %s", strerror(errno));
 	return 0;
@@ -225,7 +192,7 @@ static int vanished(struct weft_dev *dev, int db)
 	return 0;
 }
 
-static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
+int weft_fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
 {
 	struct cpu_fill f = {
 		.map = bpf_map__fd(skel->maps.cpus),
@@ -251,43 +218,6 @@ static int fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db)
 
 /* ---- attaching ---- */
 
-static int refused(struct weft_dev *dev, const struct weft_link *link, int err, const char *why)
-{
-	struct weft_tx_room room;
-	char remedy[300];
-
-	/* that it has no native XDP at all is said more plainly below */
-	if (*why && err != -EBUSY && err != -EEXIST && !strstr(why, "in native mode")) {
-		weft_xdp_remedy(why, dev->ifname, remedy, sizeof(remedy));
-		return weft_err(err == -ERANGE || err == -EINVAL ? EOPNOTSUPP : -err, dev->ifname,
-				"the kernel refused native XDP: \"%s\" (its MTU is %u); %s", why,
-				link->mtu, remedy);
-	}
-	switch (err) {
-	case -EBUSY:
-	case -EEXIST:
-		return weft_err(
-			EBUSY, dev->ifname,
-			"another XDP program is attached; remove it with 'ip link set dev %s %s off' "
-			"if it is not needed",
-			dev->ifname, link->xdp_mode == XDP_ATTACHED_SKB ? "xdpgeneric" : "xdp");
-	case -EOPNOTSUPP:
-		weft_tx_room_ask(dev->ifname, 0, &room);
-		return weft_err(
-			EOPNOTSUPP, dev->ifname,
-			"the driver%s%s has no native XDP; use a NIC that has, such as veth, "
-			"virtio_net or mlx5",
-			*room.driver ? " " : "", room.driver);
-	case -ERANGE:
-	case -EINVAL:
-		return weft_err(EOPNOTSUPP, dev->ifname,
-				"the driver refused native XDP, often because the MTU is too large "
-				"(%u here, or at a veth's other end); set 3498 or less and LRO off",
-				link->mtu);
-	default: return weft_err(-err, dev->ifname, "cannot attach XDP: %s", strerror(-err));
-	}
-}
-
 /*
  * A BPF link, not a bare netlink attachment: it is never replaced by others,
  * follows an interface that moves, and cannot outlive its pin.
@@ -309,73 +239,72 @@ static int attach_link(struct weft_dev *dev, const struct bpf_program *prog, int
 	return err;
 }
 
-const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link *link)
+static int attach_nic(struct weft_dev *dev, const struct weft_link *link, struct weft_bpf *skel,
+		      int db)
 {
-	struct bpf_prog_info info = {};
-	uint32_t len = sizeof(info), size;
-	struct weft_cfg_head head;
-	int fd;
+	int err = attach_link(dev, skel->progs.weft_nic, dev->ifindex, WEFT_PIN_NIC_LINK);
+	char why[300];
 
-	if (!weft_td_complete(dev->pin_fd))
-		return "are of a set-up that never finished";
-	if (weft_td_cfg(dev->pin_dir, &head, &size))
-		return "cannot be read";
-	if (head.abi != WEFT_ABI || size != sizeof(struct weft_devcfg))
-		return "are of another ABI";
-	if (head.flags & WEFT_DEV_DOWN)
-		return "are half removed";
-	if (head.ifindex != (uint32_t)dev->ifindex)
-		return "are of an interface of that name that is gone";
-	fd = weft_td_obj(dev->pin_dir, "weft_nic");
-	if (fd >= 0) {
-		bpf_obj_get_info_by_fd(fd, &info, &len);
-		close(fd);
-	}
-	if (!info.id || info.id != link->xdp_id)
-		return "have a program that is not attached to the interface";
-	return NULL;
+	if (!err)
+		return 0;
+	weft_xdp_why(dev->ifindex, bpf_program__fd(skel->progs.weft_nic), why, sizeof(why));
+	return vanished(dev, db) ?: weft_attach_refused(dev, link, err, why);
 }
 
-int weft_attach_check(struct weft_dev *dev, const struct weft_link *link)
+static int join_dispatcher(struct weft_dev *dev)
 {
-	struct bpf_prog_info info = {};
-	struct weft_tx_room room;
-	uint32_t len = sizeof(info);
-	int fd;
+	char path[WEFT_PATH_MAX];
+	int fd = weft_obj_join_dispatcher(dev), err = 0;
 
-	if (link->mtu < WEFT_V4_LEN - WEFT_L2_LEN + WEFT_HDR_LEN + WEFT_PAYLOAD_MIN)
-		return weft_err(EOPNOTSUPP, dev->ifname, "MTU %u is too small; set at least 576",
-				link->mtu);
-	weft_tx_room_ask(dev->ifname, 0, &room);
-	if (!strcmp(room.driver, "vmxnet3") && link->mtu > VMXNET3_MTU)
-		return weft_err(
-			EOPNOTSUPP, dev->ifname,
-			"the driver vmxnet3 hands larger frames past XDP: MTU %u is too much; "
-			"run 'ip link set dev %s mtu %d' (or less)",
-			link->mtu, dev->ifname, VMXNET3_MTU);
-	if (!link->xdp_id)
-		return 0;
-	fd = bpf_prog_get_fd_by_id(link->xdp_id);
-	if (fd >= 0) {
-		bpf_obj_get_info_by_fd(fd, &info, &len);
-		close(fd);
+	if (fd < 0)
+		return fd;
+	snprintf(path, sizeof(path), "%s/" WEFT_NIC_PROG, dev->pin_dir);
+	if (bpf_obj_pin(fd, path))
+		err = weft_err(errno, dev->ifname, "cannot pin %s: %s", path, strerror(errno));
+	close(fd);
+	return err;
+}
+
+/*
+ * Everything around the program on the interface, then that one: what goes wrong
+ * before does not show on the interface. nic_fd: of a program that is there, or -1.
+ */
+static int set_up(struct weft_dev *dev, const struct weft_open_opts *opts,
+		  const struct weft_link *link, const struct nic *nic, struct weft_bpf *skel,
+		  int nic_fd, bool join)
+{
+	int pin_fd = nic_fd >= 0 || join ? nic_fd : bpf_program__fd(skel->progs.weft_nic);
+	int err, db = 0;
+
+	err = set_cfg(dev, skel, opts, link, nic, join);
+	if (!err)
+		err = pin_all(dev, skel, pin_fd);
+	if (!err) {
+		db = set_doorbell(dev, skel);
+		err = db < 0 ? db : weft_fill_ways_out(dev, skel, db);
 	}
-	if (!strcmp(info.name, "weft_nic"))
-		return weft_err(
-			EBUSY, dev->ifname,
-			"weft is attached, but its pins are not in the %s seen here "
-			"('ip netns exec' hides it); name the namespace instead of entering it",
-			WEFT_BPFFS);
-	return refused(dev, link, -EBUSY, "");
+	if (!err) {
+		err = attach_link(dev, skel->progs.weft_db, db, WEFT_PIN_DB_LINK);
+		if (err)
+			err = vanished(dev, db)
+				      ?: weft_err(-err, dev->ifname,
+						  "cannot attach XDP to the doorbell: %s",
+						  strerror(-err));
+	}
+	if (err || nic_fd >= 0)
+		return err;
+	return join ? join_dispatcher(dev) : attach_nic(dev, link, skel, db);
 }
 
 int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
-		const struct weft_link *link)
+		const struct weft_link *link, const struct weft_nic_prog *found)
 {
+	struct weft_maps_from from = { .prog_fd = found->fd };
+	bool there = found->fd >= 0, join = !there && found->dispatcher;
 	struct nic nic = {};
 	struct weft_bpf *skel;
-	int err, db = 0;
 	char why[300];
+	int err;
 
 	err = each_cpu(count_cpu, &nic);
 	if (err)
@@ -387,36 +316,20 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 		return weft_err(EOPNOTSUPP, dev->ifname,
 				"the driver would crash the kernel with XDP: %s", why);
 	}
-	err = load(dev, &skel);
-	if (err)
-		return err;
-	err = set_cfg(dev, skel, opts, link, &nic);
+	err = weft_obj_open(dev, there ? &from : NULL, &skel);
+	if (!err && found->used)
+		err = weft_adopt_blank(dev, skel);
 	if (!err)
-		err = pin_all(dev, skel);
-	if (!err) {
-		db = set_doorbell(dev, skel);
-		err = db < 0 ? db : fill_ways_out(dev, skel, db);
-	}
-	if (!err) {
-		err = attach_link(dev, skel->progs.weft_db, db, WEFT_PIN_DB_LINK);
-		if (err)
-			err = vanished(dev, db)
-				      ?: weft_err(-err, dev->ifname,
-						  "cannot attach XDP to the doorbell: %s",
-						  strerror(-err));
-	}
-	if (!err) {
-		err = attach_link(dev, skel->progs.weft_nic, dev->ifindex, WEFT_PIN_NIC_LINK);
-		if (err) {
-			weft_xdp_why(dev->ifindex, bpf_program__fd(skel->progs.weft_nic), why,
-				     sizeof(why));
-			err = vanished(dev, db) ?: refused(dev, link, err, why);
-		}
-	}
+		err = weft_obj_load(dev, there || join, &skel);
+	if (!err)
+		err = set_up(dev, opts, link, &nic, skel, found->fd, join);
 	if (!err && weft_tx_room_shared(&nic.room)) {
 		weft_tx_room_why(&nic.room, dev->ifname, why, sizeof(why));
 		weft_logf(WEFT_LOG_WARN, "%s: %s", dev->ifname, why);
 	}
+	if (!err && there)
+		weft_logf(WEFT_LOG_INFO, "%s: uses program %u, which was loaded already",
+			  dev->ifname, found->id);
 	weft_bpf__destroy(skel);
 	return err;
 }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* What the control thread learns from rtnetlink: the interface went down, moved or vanished; new MACs. */
 #include <string.h>
+#include <unistd.h>
 #include <libmnl/libmnl.h>
+#include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 
 #include "ctl.h"
 #include "device.h"
+#include "nic_prog.h"
 
 const char *weft_dev_lost(const struct weft_dev *dev)
 {
 	if (dev->maps.cfg->flags & WEFT_DEV_DOWN)
 		return "weft was taken down on this interface";
+	if (dev->prog_gone)
+		return "somebody unloaded its XDP program";
 	return dev->db_gone ? "somebody removed its doorbell" : "the interface is gone";
 }
 
@@ -33,6 +38,7 @@ static void device_dead(struct weft_ctl *c)
 	note_all(c, WEFT_TRACE_device,
 		 dev->maps.cfg->flags & WEFT_DEV_DOWN ? WEFT_LOST_DOWN
 		 : dev->db_gone                       ? WEFT_LOST_DOORBELL
+		 : dev->prog_gone                     ? WEFT_LOST_PROG
 						      : WEFT_LOST_GONE);
 	for (unsigned i = 0; i < c->n; i++) {
 		c->qp[i]->doom_ns = 0;
@@ -63,6 +69,46 @@ static void doorbell_up(struct weft_dev *dev)
 	weft_ns_leave(saved);
 }
 
+/* Does the interface still run our program, directly or under a dispatcher? */
+static bool runs_program(struct weft_dev *dev)
+{
+	uint32_t cfg = weft_map_id(dev->maps.devcfg);
+	struct weft_nic_prog p = { .fd = -1 };
+	struct weft_link link;
+	int tries = 5, saved, gone;
+
+	if (weft_ns_enter(dev, &saved))
+		return true;
+	/* while a dispatcher is being exchanged, what was just seen may be gone already */
+	do {
+		gone = weft_link_get(NULL, dev->ifindex, &link);
+		if (!gone)
+			weft_nic_find(&link, cfg, &p);
+	} while (p.fd < 0 && !gone && link.xdp_id && --tries && !usleep(10000));
+	weft_nic_close(&p);
+	weft_ns_leave(saved);
+	return gone || p.id; /* that the interface went is told by other news */
+}
+
+/* Only a program that another loader attached can be taken off by others; this is how it shows. */
+static bool program_gone(struct weft_dev *dev, const struct nlmsghdr *nlh)
+{
+	const struct nlattr *a, *b;
+	uint32_t id = 0;
+
+	mnl_attr_for_each(a, nlh, sizeof(struct ifinfomsg)) {
+		if (mnl_attr_get_type(a) != IFLA_XDP)
+			continue;
+		mnl_attr_for_each_nested(b, a)
+			if (mnl_attr_get_type(b) == IFLA_XDP_PROG_ID)
+				id = mnl_attr_get_u32(b);
+	}
+	if (id == dev->xdp_id)
+		return false;
+	dev->xdp_id = id;
+	return !runs_program(dev);
+}
+
 static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
@@ -86,6 +132,11 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	if (ifi->ifi_index != dev->ifindex) {
 		if (!(ifi->ifi_flags & IFF_UP))
 			doorbell_up(dev);
+		return;
+	}
+	if (!dev->dead && program_gone(dev, nlh)) {
+		dev->prog_gone = true;
+		device_dead(c);
 		return;
 	}
 	up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Opening, closing and taking down a device: who comes first attaches, who leaves last detaches. */
+/* Opening and closing a device: who comes first attaches, who leaves last detaches. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "device.h"
+#include "nic_prog.h"
 
 #ifndef AF_XDP
 #define AF_XDP 44
@@ -20,7 +21,6 @@
 #define SOL_XDP 283
 #endif
 
-#define OPEN_LOCK_MS  20000 /* others may be loading, one after the other */
 #define CLOSE_LOCK_MS 10000
 #define REMOVE_MS     5000 /* the reaper's work takes far less */
 #define TRIES         50
@@ -42,28 +42,32 @@ static int start_reaper(struct weft_dev *dev)
 static int create(struct weft_dev *dev, const struct weft_open_opts *opts,
 		  const struct weft_link *link)
 {
-	int err = weft_attach_check(dev, link);
+	struct weft_nic_prog found;
+	int err = weft_attach_check(dev, link, &found);
 
 	/* what is there may be in use by others: nothing of it is ours to remove */
-	if (err)
+	if (!err && mkdir(dev->pin_dir, 0700))
+		err = weft_err(errno, dev->ifname, "cannot create %s: %s", dev->pin_dir,
+			       strerror(errno));
+	if (err) {
+		weft_nic_close(&found);
 		return err;
-	if (mkdir(dev->pin_dir, 0700))
-		return weft_err(errno, dev->ifname, "cannot create %s: %s", dev->pin_dir,
-				strerror(errno));
+	}
 	dev->pin_fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dev->pin_fd < 0 || flock(dev->pin_fd, LOCK_SH)) {
 		err = weft_err(errno, dev->ifname, "cannot lock %s: %s", dev->pin_dir,
 			       strerror(errno));
 	} else {
 		weft_flush(NULL); /* what others could not: their namespace is gone */
-		err = weft_attach(dev, opts, link);
+		err = weft_attach(dev, opts, link, &found);
 		if (!err && mkdirat(dev->pin_fd, WEFT_PIN_LOCK, 0700))
 			err = weft_err(errno, dev->ifname, "cannot create %s/%s: %s", dev->pin_dir,
 				       WEFT_PIN_LOCK, strerror(errno));
 	}
+	weft_nic_close(&found);
 	if (!err)
 		return 0;
-	weft_td_remove(dev->pin_dir, dev->ifindex);
+	weft_td_remove(dev->pin_dir, dev->ifindex, true);
 	if (dev->pin_fd >= 0)
 		close(dev->pin_fd);
 	dev->pin_fd = -1;
@@ -124,7 +128,7 @@ static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opt
 	if (weft_td_linked(fd, dev->pin_dir)) {
 		weft_logf(WEFT_LOG_WARN, "%s: the pins in %s %s; removed", dev->ifname,
 			  dev->pin_dir, why);
-		err = weft_td_remove(dev->pin_dir, dev->ifindex);
+		err = weft_td_remove(dev->pin_dir, dev->ifindex, !lost);
 		err = err ? weft_err(-err, dev->ifname, "cannot remove %s: %s; remove it by hand",
 				     dev->pin_dir, strerror(-err))
 			  : -EAGAIN;
@@ -148,7 +152,7 @@ static int join(struct weft_dev *dev, const struct weft_open_opts *opts)
 		/* Before anything is made: wherever we are killed, the reaper cleans up. */
 		if (go < 0 && access(dev->pin_dir, F_OK))
 			go = start_reaper(dev);
-		door = weft_pins_enter(dev, OPEN_LOCK_MS);
+		door = weft_pins_enter(dev, WEFT_OPEN_LOCK_MS);
 		if (door < 0) {
 			err = door;
 			break;
@@ -178,7 +182,7 @@ static void leave(struct weft_dev *dev)
 	if (!weft_pins_flock(dev->pin_fd, LOCK_EX, 0)) {
 		if (weft_td_linked(dev->pin_fd, dev->pin_dir) &&
 		    (weft_td_cfg(dev->pin_dir, &head, NULL) || !(head.flags & WEFT_DEV_PERSIST)))
-			weft_td_remove(dev->pin_dir, dev->ifindex);
+			weft_td_remove(dev->pin_dir, dev->ifindex, true);
 	} else {
 		/* Other users have it shared, and so would we; if not, the reaper is at work: wait. */
 		weft_pins_flock(dev->pin_fd, LOCK_SH, REMOVE_MS);
@@ -276,7 +280,7 @@ static void move_out(struct weft_dev *dev)
 
 /* ---- handles ---- */
 
-static void free_dev(struct weft_dev *dev)
+void weft_dev_free(struct weft_dev *dev)
 {
 	close_fd(&dev->netns_fd);
 	pthread_mutex_destroy(&dev->lock);
@@ -284,7 +288,7 @@ static void free_dev(struct weft_dev *dev)
 }
 
 /* A handle with its names and its namespace. */
-static int new_dev(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out)
+int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out)
 {
 	pthread_mutexattr_t attr;
 	struct weft_dev *dev;
@@ -309,7 +313,7 @@ static int new_dev(const char *ifname, const struct weft_open_opts *opts, struct
 	weft_pins_no_maps(dev);
 	err = weft_ns_open(dev, opts->netns);
 	if (err) {
-		free_dev(dev);
+		weft_dev_free(dev);
 		return err;
 	}
 	snprintf(dev->pin_dir, sizeof(dev->pin_dir), "%s/%llu-%s", WEFT_PIN_BASE,
@@ -322,7 +326,7 @@ static int new_dev(const char *ifname, const struct weft_open_opts *opts, struct
 	return 0;
 }
 
-static int enter(struct weft_dev *dev, int *saved)
+int weft_dev_enter(struct weft_dev *dev, int *saved)
 {
 	int err = weft_ns_enter(dev, saved);
 
@@ -340,7 +344,7 @@ static bool taken_down(const struct weft_dev *dev)
 }
 
 /* Options of a program built against an older header are shorter. */
-static int copy_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o)
+int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o)
 {
 	memset(o, 0, sizeof(*o));
 	if (!in)
@@ -358,17 +362,17 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 	struct weft_dev *dev;
 	int ns, err, races = 3;
 
-	err = copy_opts(ifname, options, &o);
+	err = weft_dev_opts(ifname, options, &o);
 	if (err)
 		return err;
 	if (!out || !ifname)
 		return weft_err(EINVAL, ifname ? ifname : "open", "an argument is NULL; pass it");
 	if (o.port == 4791)
 		return weft_err(EINVAL, ifname, "port 4791 belongs to RoCEv2; choose another");
-	err = new_dev(ifname, opts, &dev);
+	err = weft_dev_new(ifname, opts, &dev);
 	if (err)
 		return err;
-	err = enter(dev, &ns);
+	err = weft_dev_enter(dev, &ns);
 	if (err)
 		goto err_dev;
 	weft_rename_follow(dev);
@@ -406,7 +410,7 @@ err_leave:
 err_ns:
 	weft_ns_leave(ns);
 err_dev:
-	free_dev(dev);
+	weft_dev_free(dev);
 	return err;
 }
 
@@ -425,75 +429,10 @@ void weft_close(struct weft_dev *dev)
 			break;
 	weft_ctl_stop(dev);
 	move_out(dev);
-	if (!enter(dev, &ns)) {
+	if (!weft_dev_enter(dev, &ns)) {
 		leave(dev);
 		weft_ns_leave(ns);
 	}
 	close_fd(&dev->pin_fd);
-	free_dev(dev);
-}
-
-/* Mark it, so that users who still live see it at once. */
-static void mark_down(struct weft_dev *dev)
-{
-	struct weft_devcfg *cfg;
-	struct weft_cfg_head head;
-	uint32_t size;
-	int fd;
-
-	if (weft_td_cfg(dev->pin_dir, &head, &size) || head.abi != WEFT_ABI ||
-	    size != sizeof(struct weft_devcfg))
-		return;
-	fd = weft_td_obj(dev->pin_dir, "devcfg");
-	if (fd < 0)
-		return;
-	cfg = mmap(NULL, sizeof(*cfg), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (cfg != MAP_FAILED) {
-		__atomic_fetch_or(&cfg->flags, WEFT_DEV_DOWN, __ATOMIC_RELEASE);
-		munmap(cfg, sizeof(*cfg));
-	}
-	close(fd);
-}
-
-int weft_down(const char *ifname, const struct weft_open_opts *options)
-{
-	struct weft_open_opts o;
-	struct weft_link link;
-	struct weft_dev *dev;
-	int ns, door, err;
-
-	err = copy_opts(ifname, options, &o);
-	if (err)
-		return err;
-	err = new_dev(ifname, &o, &dev);
-	if (err)
-		return err;
-	err = enter(dev, &ns);
-	if (err)
-		goto out_dev;
-	weft_rename_follow(dev);
-	door = weft_pins_enter(dev, OPEN_LOCK_MS);
-	if (door < 0) {
-		err = door;
-		goto out_ns;
-	}
-	weft_link_get(ifname, 0, &link); /* all 0 when it is gone; its pins may be there still */
-	if (access(dev->pin_dir, F_OK)) {
-		err = link.ifindex ? weft_err(ENOENT, ifname,
-					      "weft is not up on this interface; nothing to do")
-				   : weft_err(ENODEV, ifname, "no such interface; see 'ip link'");
-	} else {
-		mark_down(dev);
-		weft_rename_doorbell(dev);
-		err = weft_td_remove(dev->pin_dir, link.ifindex);
-		if (err)
-			err = weft_err(-err, ifname, "cannot remove %s: %s; remove it by hand",
-				       dev->pin_dir, strerror(-err));
-	}
-	weft_pins_exit(dev, door);
-out_ns:
-	weft_ns_leave(ns);
-out_dev:
-	free_dev(dev);
-	return err;
+	weft_dev_free(dev);
 }

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What dev.c, pins.c, attach.c, netns.c, link.c, doorbell.c and ctl_link.c share among themselves. */
+/* What dev.c, pins.c, attach.c, adopt.c, netns.c, link.c, doorbell.c and ctl_link.c share among themselves. */
 #ifndef WEFT_USER_DEVICE_H
 #define WEFT_USER_DEVICE_H
 
 #include "internal.h"
 #include "teardown.h"
+
+#define WEFT_OPEN_LOCK_MS \
+	20000 /* patience at the door: others may be loading, one after the other */
+
+/* dev.c: a handle with its names and its namespace, and into that. */
+int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o);
+int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out);
+int weft_dev_enter(struct weft_dev *dev, int *saved);
+void weft_dev_free(struct weft_dev *dev);
 
 /* netns.c: descriptor and inode of the namespace that opts name. */
 int weft_ns_open(struct weft_dev *dev, const char *netns);
@@ -36,13 +45,26 @@ void weft_rename_follow(struct weft_dev *dev);
 int weft_rename_check(struct weft_dev *dev);
 void weft_rename_doorbell(const struct weft_dev *dev); /* before it is removed: is it here? */
 
-/* attach.c: in the namespace, behind the door, pin_dir made and locked. */
+struct weft_nic_prog;
+struct weft_bpf;
+/* adopt.c: in the namespace, behind the door. */
 /* Is what is pinned what this library and this interface need? NULL: yes, else why not. */
 const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link *link);
-/* Before anything is made: say what is plain already. Touches nothing. */
-int weft_attach_check(struct weft_dev *dev, const struct weft_link *link);
+/*
+ * Before anything is made: say what is plain already, and find what the interface runs; the
+ * caller closes found. Touches nothing.
+ */
+int weft_attach_check(struct weft_dev *dev, const struct weft_link *link,
+		      struct weft_nic_prog *found);
+/* attach.c: the same, with pin_dir made and locked. */
 int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
-		const struct weft_link *link);
+		const struct weft_link *link, const struct weft_nic_prog *found);
+
+/* Entries of the devmaps and the cpumap with the programs of skel; db: doorbell. */
+int weft_fill_ways_out(struct weft_dev *dev, struct weft_bpf *skel, int db);
+
+/* replace.c: behind the door. */
+int weft_replace_programs(struct weft_dev *dev, const struct weft_link *link);
 
 /*
  * reaper_spawn.c: start the process that takes the device down after its last

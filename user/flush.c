@@ -3,9 +3,32 @@
 #include <dirent.h>
 #include <string.h>
 #include <unistd.h>
+#include <bpf/bpf.h>
 #include <sys/file.h>
 
 #include "device.h"
+
+/* Where another loader attached there is no link, but the kernel empties a devmap likewise. */
+static bool no_way_out(const char *dir)
+{
+	struct bpf_devmap_val val;
+	uint32_t key = 0;
+	struct stat st;
+	char path[WEFT_PATH_MAX];
+	bool empty = false;
+	int fd;
+
+	/* being set up, or what is left of that: 'weft up' sees to it */
+	if (snprintf(path, sizeof(path), "%s/%s", dir, WEFT_PIN_LOCK) >= (int)sizeof(path) ||
+	    stat(path, &st))
+		return false;
+	fd = weft_td_obj(dir, "nic");
+	if (fd >= 0) {
+		empty = bpf_map_lookup_elem(fd, &key, &val) && errno == ENOENT;
+		close(fd);
+	}
+	return empty;
+}
 
 /*
  * The kernel lets go of a link when its interface goes, and a device cannot work
@@ -14,7 +37,10 @@
  */
 static bool gone(const char *dir)
 {
-	return !weft_td_link_at(dir, WEFT_PIN_NIC_LINK) || !weft_td_link_at(dir, WEFT_PIN_DB_LINK);
+	int nic = weft_td_link_at(dir, WEFT_PIN_NIC_LINK);
+
+	return !nic || !weft_td_link_at(dir, WEFT_PIN_DB_LINK) ||
+	       (nic == -ENOENT && no_way_out(dir));
 }
 
 /* Where only the interface went and not its namespace, without its pins nobody would find it again. */

@@ -148,7 +148,9 @@ struct weft_dev {
 	int db_fd;          /* queue of the doorbell tap */
 	bool dead;          /* interface gone: everything fails with WEFT_WC_DEV_ERR */
 	bool db_gone;       /* or, with dead, only its doorbell; does not change after dead */
-	uint64_t down_ns;   /* when the link went down; 0: it is up */
+	bool prog_gone;     /* likewise its program on the interface, which another had loaded */
+	uint32_t xdp_id;  /* control thread: of the program on the interface when it last looked */
+	uint64_t down_ns; /* when the link went down; 0: it is up */
 	LIST_HEAD(, weft_pool) pools;
 	LIST_HEAD(, weft_pd) pds;
 	LIST_HEAD(, weft_mr) mrs;
@@ -167,6 +169,18 @@ int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 /* ^ the same for what is in the day's work of a program (a full queue, a time-out): not logged */
 void weft_logf(enum weft_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* nic.c: settings of an interface that hinder weft (its queues: tx_room.h). */
+struct weft_nic {
+	bool lro, rxvlan;  /* on */
+	bool hash4, hash6; /* it spreads UDP over queues, and not by ports: IPv4, IPv6 */
+};
+void weft_nic_ask(const char *ifname, struct weft_nic *nic);
+#define WEFT_ADVICE_MAX 4
+#define WEFT_ADVICE_LEN 192
+/* "what is so; remedy", each of them; how many. */
+unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic,
+			 char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN]);
 
 /* netns.c: run with the device's namespace; no-op when it is the caller's. */
 int weft_ns_enter(struct weft_dev *dev, int *saved);
@@ -208,6 +222,17 @@ void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot);
  * that a process still uses stay. Calls removed() (or NULL) for each; how many, or -errno.
  */
 int weft_flush(void (*removed)(const char *dir));
+
+/*
+ * down.c: remove the pins of an interface that are of no use any more, and say which; a device
+ * that works stays.
+ */
+int weft_unpin(const char *ifname, void (*removed)(const char *dir));
+/*
+ * down.c: this library's programs instead of those that work on the interface, with all their
+ * maps and under traffic. 1: weft is not up there.
+ */
+int weft_replace(const char *ifname);
 
 /* attach.c: first user: load, doorbell, attach, pin; last user: undo. */
 

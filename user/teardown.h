@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Taking down what attach.c set up: the same code in the library and in the reaper. No libraries. */
+/* Taking down what attach.c set up: the same code in the library and in the reaper. */
 #ifndef WEFT_USER_TEARDOWN_H
 #define WEFT_USER_TEARDOWN_H
 
@@ -20,12 +20,17 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
+#include <weft/abi.h>
+
+#include "nic_prog.h"
+
 #define WEFT_BPFFS        "/sys/fs/bpf"
 #define WEFT_PIN_BASE     WEFT_BPFFS "/weft"
 #define WEFT_PIN_NIC_LINK "nic_link" /* XDP on the interface */
 #define WEFT_PIN_DB_LINK  "db_link"  /* XDP on the doorbell */
 #define WEFT_PIN_LOCK     "lock" /* directory, made last: its presence says that set-up finished */
 #define WEFT_PATH_MAX     128
+#define WEFT_CFG_MAX      4096 /* bytes that devcfg has in any ABI, at most */
 
 /* The start of struct weft_devcfg, the same in every ABI. */
 struct weft_cfg_head {
@@ -103,7 +108,7 @@ static inline int weft_td_cfg(const char *dir, struct weft_cfg_head *head, uint3
 	struct bpf_map_info info;
 	union bpf_attr attr;
 	uint32_t key = 0;
-	char val[4096];
+	char val[WEFT_CFG_MAX];
 	int fd, err;
 
 	fd = weft_td_obj(dir, "devcfg");
@@ -377,21 +382,59 @@ static inline int weft_td_unpin(const char *dir)
 	return 0;
 }
 
+/* Leave libxdp's dispatcher, if it was weft that joined it. */
+static inline void weft_td_leave_dispatcher(const char *dir, uint32_t ifindex)
+{
+	int fd = weft_td_obj(dir, "devcfg");
+
+	if (fd < 0)
+		return;
+	weft_nic_leave(ifindex, weft_map_id(fd));
+	close(fd);
+}
+
+/* A program that another loader attached lets everything pass again, and may be adopted again. */
+static inline void weft_td_blank(int cfg_fd, uint32_t size)
+{
+	static const union {
+		struct weft_cfg_head head;
+		char all[WEFT_CFG_MAX];
+	} val = { .head.flags = WEFT_DEV_USED };
+	union bpf_attr attr;
+	uint32_t key = 0;
+
+	if (size > sizeof(val))
+		return;
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = cfg_fd;
+	attr.key = (uintptr_t)&key;
+	attr.value = (uintptr_t)&val;
+	weft_td_bpf(BPF_MAP_UPDATE_ELEM, &attr);
+}
+
 /*
  * Remove what is pinned in `dir` and what it stands for, then the directory. In
  * the interface's network namespace. ifindex is used when devcfg cannot tell.
+ * idle: no process uses it any more, and whoever holds its maps may have them anew.
  * Doing it twice, or after half a set-up, is fine. 0 when the directory is gone.
+ *
+ * What another loader has attached is his to unload: it stays, and does nothing.
  */
-static inline int weft_td_remove(const char *dir, uint32_t ifindex)
+static inline int weft_td_remove(const char *dir, uint32_t ifindex, int idle)
 {
 	char name[IFNAMSIZ];
 	struct weft_cfg_head head;
 	struct weft_td_if i;
-	int db;
+	uint32_t size = 0;
+	int db, cfg, err;
 
 	weft_td_detach(dir, WEFT_PIN_NIC_LINK);
-	if (!weft_td_cfg(dir, &head, NULL) && head.ifindex)
-		ifindex = head.ifindex;
+	if (!weft_td_cfg(dir, &head, &size)) {
+		if (head.ifindex)
+			ifindex = head.ifindex;
+		if (head.flags & WEFT_DEV_SHARED)
+			weft_td_leave_dispatcher(dir, ifindex);
+	}
 	/*
 	 * Before its link is detached, so that a removal cut short can be repeated.
 	 * Whatever it is called by now: it runs our program. Without a link yet it has
@@ -406,7 +449,14 @@ static inline int weft_td_remove(const char *dir, uint32_t ifindex)
 	}
 	if (db > 0)
 		weft_td_link_del(db);
-	return weft_td_unpin(dir);
+	cfg = weft_td_obj(dir, "devcfg");
+	err = weft_td_unpin(dir);
+	if (cfg >= 0) {
+		if (!err && idle)
+			weft_td_blank(cfg, size);
+		close(cfg);
+	}
+	return err;
 }
 
 #endif

@@ -73,6 +73,7 @@ const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t le
 		[WEFT_LOST_GONE] = "the interface is gone",
 		[WEFT_LOST_DOWN] = "weft was taken down on the interface",
 		[WEFT_LOST_DOORBELL] = "the interface's doorbell was removed",
+		[WEFT_LOST_PROG] = "the XDP program was unloaded from the interface",
 	};
 	const char *s = r->c == 1 ? "" : "s";
 	double span = r->span / 1e3;

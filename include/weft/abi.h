@@ -12,7 +12,10 @@
 #include <weft/core/trace.h>
 #include <weft/wire.h>
 
-#define WEFT_ABI         3
+/* An enum, for the BTF of every object: it tells who finds a program loaded what that speaks. */
+enum weft_abi_version {
+	WEFT_ABI = 3,
+};
 
 /* Registered memory: chunks of mmapable array maps. */
 #define WEFT_CHUNK_SHIFT 21
@@ -34,10 +37,12 @@
 #define WEFT_DEV_DOWN    0x4  /* being taken down */
 #define WEFT_DEV_NO_TELE 0x8  /* no histograms */
 #define WEFT_DEV_CAPTURE 0x10 /* copies of packets go to the map `capture` */
+#define WEFT_DEV_SHARED  0x20 /* weft itself joined libxdp's dispatcher, and leaves it */
+#define WEFT_DEV_USED    0x40 /* with abi 0: it was in use, and its maps are not as new */
 #define WEFT_DEV_FEW_TX  0x80 /* CPUs must share transmit queues */
 
-struct weft_devcfg { /* map devcfg[0], written by the control plane */
-	__u32 abi;   /* WEFT_ABI */
+struct weft_devcfg {               /* map devcfg[0], written by the control plane */
+	enum weft_abi_version abi; /* WEFT_ABI; 0: only loaded, nobody has set it up */
 	__u32 ifindex;
 	__u32 flags;   /* WEFT_DEV_* */
 	__u32 payload; /* largest payload the interface carries, bytes */

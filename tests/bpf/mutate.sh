@@ -53,6 +53,7 @@ gone parse__other_ports $f "$port" $'sizeof(*ip);\n\t\tif ('"$port"
 gone parse__v6_version $f 'ip6->version != 6'
 gone parse__v6_extension_header $f 'ip6->nexthdr != IPPROTO_UDP'
 gone parse__other_ports $f "$port" $'sizeof(*ip6);\n\t\tif ('"$port"
+gone parse__not_set_up $w '!cfg->port'
 gone parse__length_lies $f 'ulen != iplen'
 gone parse__length_lies $f 'ulen < sizeof(*udp) + WEFT_HDR_LEN'
 gone parse__truncated $f 'p->hl - WEFT_HDR_LEN - sizeof(*udp) + ulen > flen'

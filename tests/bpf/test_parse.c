@@ -98,6 +98,22 @@ static void parse__other_ports(void **state)
 	}
 }
 
+/* A loader has put the program there, and nobody has written devcfg: port 0 is no port. */
+static void parse__not_set_up(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint16_t port = fx.cfg->port;
+
+		fx.cfg->port = 0;
+		good(q, 64);
+		expect_pass(&f);
+		fx.cfg->port = port;
+		control(q);
+	}
+}
+
 static void parse__v4_version_and_options(void **state)
 {
 	(void)state;
@@ -260,6 +276,7 @@ const struct CMUnitTest fx_tests_parse[] = {
 	FX_TEST(parse__vlan_tag),
 	FX_TEST(parse__other_protocols),
 	FX_TEST(parse__other_ports),
+	FX_TEST(parse__not_set_up),
 	FX_TEST(parse__v4_version_and_options),
 	FX_TEST(parse__v4_fragments),
 	FX_TEST(parse__v6_version),

@@ -79,6 +79,8 @@ int pins_find(const char *dev, struct pinned **list);
 /* Descriptor of a pinned map whose values have this size, or -1 after a message. */
 int pins_map(const struct pinned *p, const char *name, uint32_t value_size);
 uint32_t pins_prog_id(const struct pinned *p, const char *name); /* 0: not pinned */
+/* How its program is on the interface: "link", "netlink", "dispatcher"; NULL: it is not. */
+const char *pins_attach(const struct pinned *p);
 /* pid[slot]: who holds the process slot, 0: nobody. Returns how many. */
 int pins_users(const struct pinned *p, int pid[WEFT_PROCS]);
 
@@ -98,6 +100,7 @@ int stats_sum(const struct pinned *p, struct weft_stats *sum); /* 0, or -1 after
 
 int cmd_up(int argc, char **argv);
 int cmd_down(int argc, char **argv);
+int cmd_unpin(int argc, char **argv);
 int cmd_dev(int argc, char **argv);
 int cmd_qp(int argc, char **argv);
 int cmd_mr(int argc, char **argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft up, down, dev: attaching to an interface, and what was obtained. */
+/* weft up, down, unpin, dev: attaching to an interface, and what was obtained. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -18,18 +18,30 @@
 #include "tx_room.h"
 
 static const char up_help[] =
-	"usage: weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]\n"
+	"usage: weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]"
+	" [ --replace ]\n"
 	"\n"
 	"Attach weft to DEV until 'weft down DEV', also while no process uses it.\n"
 	"  port N   UDP port of weft's packets, 1 to 65535 but not 4791; default 4793\n"
 	"  csum on  UDP checksum over whole packets on IPv4 as well; IPv6 always has it; default off\n"
 	"  telemetry off\n"
-	"           no histograms of round trips and WRITEs, no bytes received of each QP; default on\n";
+	"           no histograms of round trips and WRITEs, no bytes received of each QP; default on\n"
+	"  --replace\n"
+	"           where weft is on already, swap its programs for this version's, under traffic and\n"
+	"           with all connections kept\n"
+	"What another loader (xdp-loader, ip, bpftool) has attached of weft.bpf.o is used as it is.\n";
 
 static const char down_help[] =
 	"usage: weft down DEV\n"
 	"\n"
-	"Remove everything weft has put on DEV, used or not.\n";
+	"Remove everything weft has put on DEV, used or not. A program that another loader attached\n"
+	"stays attached and passes everything: that is for its loader to unload.\n";
+
+static const char unpin_help[] =
+	"usage: weft unpin DEV [ -j ]\n"
+	"\n"
+	"Remove what is left of weft in /sys/fs/bpf for DEV after a crash, an upgrade or an unload.\n"
+	"A device that works, or that a process still uses, is left alone: that is 'weft down'.\n";
 
 static const char dev_help[] =
 	"usage: weft dev [ show ] [ DEV ] [ -j ]\n"
@@ -53,9 +65,35 @@ static int check_options(const char *dev, const struct weft_devcfg *cfg, int csu
 	return CLI_OK;
 }
 
+/* Take an option out that only one command has. */
+static bool take_word(int *argc, char **argv, const char *word)
+{
+	for (int i = 0; i < *argc; i++)
+		if (!strcmp(argv[i], word)) {
+			memmove(argv + i, argv + i + 1, (*argc - i) * sizeof(*argv));
+			--*argc;
+			return true;
+		}
+	return false;
+}
+
+/* What of the interface's settings is in the way; it works all the same. */
+static void advise(const char *dev)
+{
+	char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN];
+	struct weft_nic nic;
+	unsigned n;
+
+	weft_nic_ask(dev, &nic);
+	n = weft_nic_advice(dev, &nic, advice);
+	for (unsigned i = 0; i < n; i++)
+		cli_fail(dev, "%s", advice[i]);
+}
+
 int cmd_up(int argc, char **argv)
 {
 	struct weft_open_opts o = { .size = sizeof(o) };
+	bool replace = take_word(&argc, argv, "--replace");
 	int rc = cli_common("up", up_help, &argc, &argv), csum = -1, tele = -1, n;
 	struct weft_dev *dev;
 	const char *name;
@@ -88,6 +126,9 @@ int cmd_up(int argc, char **argv)
 		else
 			o.no_telemetry = !(tele = on);
 	}
+	rc = replace ? weft_replace(name) : 0;
+	if (rc < 0)
+		return cli_lib_fail(name, rc);
 	rc = weft_open(name, &o, &dev);
 	if (rc)
 		return cli_lib_fail(name, rc);
@@ -100,6 +141,8 @@ int cmd_up(int argc, char **argv)
 	if (!rc)
 		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
 	weft_close(dev);
+	if (!rc)
+		advise(name);
 	return rc;
 }
 
@@ -129,6 +172,9 @@ struct facts {
 	int rxq, txq; /* 0: the driver does not say */
 	struct weft_tx_room room;
 	char room_why[300];
+	const char *attach;
+	char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN];
+	unsigned n_advice;
 	int mtu;          /* now */
 	char why[2][128]; /* payload of IPv4, IPv6 */
 	uint32_t payload[2];
@@ -142,33 +188,21 @@ struct facts {
 static void ask_xdp(const struct pinned *p, struct facts *f)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, o);
-	uint32_t id;
 
 	f->mode = "none";
+	f->attach = pins_attach(p);
 	for (size_t i = 0; i < NPROGS; i++)
 		f->prog[i] = pins_prog_id(p, progs[i]);
 	if (!p->ifindex || bpf_xdp_query(p->ifindex, 0, &o))
 		return;
 	switch (o.attach_mode) {
-	case XDP_ATTACHED_DRV:
-		f->mode = "native";
-		id = o.drv_prog_id;
-		break;
-	case XDP_ATTACHED_SKB:
-		f->mode = "generic";
-		id = o.skb_prog_id;
-		break;
-	case XDP_ATTACHED_HW:
-		f->mode = "offload";
-		id = o.hw_prog_id;
-		break;
 	case XDP_ATTACHED_MULTI:
-		f->mode = "native";
-		id = o.drv_prog_id;
-		break;
+	case XDP_ATTACHED_DRV: f->mode = "native"; break;
+	case XDP_ATTACHED_SKB: f->mode = "generic"; break;
+	case XDP_ATTACHED_HW: f->mode = "offload"; break;
 	default: return;
 	}
-	if (!f->prog[0] || id != f->prog[0])
+	if (!f->attach)
 		f->mode = "other";
 }
 
@@ -178,6 +212,7 @@ static void ask_driver(const struct pinned *p, struct facts *f)
 	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
 	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
 	struct ifreq r = { 0 };
+	struct weft_nic nic;
 
 	if (fd < 0)
 		return;
@@ -196,6 +231,8 @@ static void ask_driver(const struct pinned *p, struct facts *f)
 	weft_tx_room_ask(p->ifname, sysconf(_SC_NPROCESSORS_ONLN), &f->room);
 	weft_tx_room_attached(&f->room, p->cfg.flags & WEFT_DEV_FEW_TX);
 	weft_tx_room_why(&f->room, p->ifname, f->room_why, sizeof(f->room_why));
+	weft_nic_ask(p->ifname, &nic);
+	f->n_advice = weft_nic_advice(p->ifname, &nic, f->advice);
 }
 
 /* Does each CPU have a queue of its own for what it sends? */
@@ -268,6 +305,8 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	       p->ifindex ? "" : " (the interface is gone)");
 	printf("    mode        %s%s\n", f->mode,
 	       !strcmp(f->mode, "other") ? " (another XDP program is attached)" : "");
+	if (f->attach)
+		printf("    attach      %s\n", f->attach);
 	printf("    driver      %s\n", f->driver[0] ? f->driver : "unknown");
 	printf("    programs   ");
 	for (size_t i = 0; i < NPROGS; i++)
@@ -299,6 +338,8 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	printf("    persist     %s\n", p->cfg.flags & WEFT_DEV_PERSIST ? "yes" : "no");
 	printf("    doorbell    %s\n", f->db[0] ? f->db : "gone");
 	printf("    pins        %s\n", p->dir);
+	for (unsigned i = 0; i < f->n_advice; i++)
+		printf("    advice      %s\n", f->advice[i]);
 }
 
 static struct json_object *payload_json(const struct facts *f, int v6)
@@ -319,6 +360,7 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	cli_add_bool(o, "present", p->ifindex != 0);
 	cli_add_u64(o, "abi", p->cfg.abi);
 	cli_add_str(o, "mode", f->mode);
+	cli_add_str(o, "attach", f->attach);
 	cli_add_str(o, "driver", f->driver[0] ? f->driver : NULL);
 	sub = json_object_new_object();
 	for (size_t i = 0; i < NPROGS; i++)
@@ -369,6 +411,10 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	cli_add_bool(o, "persist", p->cfg.flags & WEFT_DEV_PERSIST);
 	cli_add_str(o, "doorbell", f->db[0] ? f->db : NULL);
 	cli_add_str(o, "pins", p->dir);
+	sub = json_object_new_array();
+	for (unsigned i = 0; i < f->n_advice; i++)
+		json_object_array_add(sub, json_object_new_string(f->advice[i]));
+	json_object_object_add(o, "advice", sub);
 	json_object_array_add(out, o);
 }
 
@@ -410,6 +456,24 @@ static int flush(void)
 		return flushed ? cli_print(flushed) : CLI_OK;
 	json_object_put(flushed);
 	return cli_fail("/sys/fs/bpf/weft", "%s; run as root", strerror(-n));
+}
+
+int cmd_unpin(int argc, char **argv)
+{
+	int rc = cli_common("unpin", unpin_help, &argc, &argv);
+	const char *name;
+
+	if (rc >= 0)
+		return rc;
+	rc = cli_dev_arg("unpin", argc, argv, true, &name);
+	if (rc >= 0)
+		return rc;
+	flushed = cli.json ? json_object_new_array() : NULL;
+	rc = weft_unpin(name, print_flushed);
+	if (!rc)
+		return flushed ? cli_print(flushed) : CLI_OK;
+	json_object_put(flushed);
+	return cli_lib_fail(name, rc);
 }
 
 int cmd_dev(int argc, char **argv)

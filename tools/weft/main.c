@@ -19,8 +19,10 @@ struct cli cli;
 static const char help[] =
 	"usage: weft [ OPTIONS ] OBJECT { COMMAND | help }\n"
 	"\n"
-	"       weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]\n"
+	"       weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]"
+	" [ --replace ]\n"
 	"       weft down DEV\n"
+	"       weft unpin DEV\n"
 	"       weft dev [ show ] [ DEV ]\n"
 	"       weft dev flush\n"
 	"       weft qp [ show ] [ DEV ]\n"
@@ -46,10 +48,10 @@ static const struct object {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } objects[] = {
-	{ "up", cmd_up },           { "down", cmd_down }, { "dev", cmd_dev },
-	{ "qp", cmd_qp },           { "mr", cmd_mr },     { "stats", cmd_stats },
-	{ "perf", cmd_perf },       { "top", cmd_top },   { "metrics", cmd_metrics },
-	{ "capture", cmd_capture },
+	{ "up", cmd_up },           { "down", cmd_down },   { "dev", cmd_dev },
+	{ "qp", cmd_qp },           { "mr", cmd_mr },       { "stats", cmd_stats },
+	{ "perf", cmd_perf },       { "top", cmd_top },     { "metrics", cmd_metrics },
+	{ "capture", cmd_capture }, { "unpin", cmd_unpin },
 };
 
 static const struct object *find_object(const char *name)

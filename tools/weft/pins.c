@@ -12,6 +12,7 @@
 #include <bpf/bpf.h>
 
 #include "cli.h"
+#include "nic_prog.h"
 
 #define PIN_ROOT "/sys/fs/bpf/weft"
 
@@ -55,6 +56,25 @@ uint32_t pins_prog_id(const struct pinned *p, const char *name)
 		info.id = 0;
 	close(fd);
 	return info.id;
+}
+
+const char *pins_attach(const struct pinned *p)
+{
+	struct weft_nic_prog nic = { .fd = -1 };
+	int map = open_pin(p, "devcfg"), own = open_pin(p, "nic_link");
+	struct weft_link link;
+	const char *how = NULL;
+
+	if (map >= 0 && !weft_link_get(NULL, p->ifindex, &link))
+		weft_nic_find(&link, weft_map_id(map), &nic);
+	if (nic.fd >= 0)
+		how = nic.dispatcher ? "dispatcher" : own >= 0 ? "link" : "netlink";
+	weft_nic_close(&nic);
+	if (map >= 0)
+		close(map);
+	if (own >= 0)
+		close(own);
+	return how;
 }
 
 /* Fill in *p for a pin directory. 0, -errno; a message only when say is set. */

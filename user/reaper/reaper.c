@@ -57,7 +57,7 @@ static bool take_down(int dir, const char *path, uint32_t ifindex)
 		return false;
 	if (!(weft_td_complete(dir) && !weft_td_cfg(path, &head, NULL) &&
 	      (head.flags & WEFT_DEV_PERSIST)))
-		for (i = 0; i < 5 && weft_td_remove(path, ifindex); i++)
+		for (i = 0; i < 5 && weft_td_remove(path, ifindex, 1); i++)
 			pause_ms(100);
 	return true;
 }

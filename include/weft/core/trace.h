@@ -44,7 +44,7 @@ enum weft_trace_kind {
 
 #define WEFT_TRACE_WE 255 /* failed, instead of tx_err: we refused the peer */
 
-enum weft_trace_lost { WEFT_LOST_GONE, WEFT_LOST_DOWN, WEFT_LOST_DOORBELL };
+enum weft_trace_lost { WEFT_LOST_GONE, WEFT_LOST_DOWN, WEFT_LOST_DOORBELL, WEFT_LOST_PROG };
 
 struct weft_trace_rec {
 	__u64 t;    /* CLOCK_MONOTONIC, ns; of the first */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the driver tells of an interface (ethtool), and what of that hinders weft. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include "internal.h"
+
+static bool ask(int fd, const char *ifname, void *cmd)
+{
+	struct ifreq ifr = {};
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	ifr.ifr_data = cmd;
+	return !ioctl(fd, SIOCETHTOOL, &ifr);
+}
+
+/* Does it spread such packets without looking at their ports? */
+static bool hashes_no_ports(int fd, const char *ifname, uint32_t flow)
+{
+	struct ethtool_rxnfc rx = { .cmd = ETHTOOL_GRXFH, .flow_type = flow };
+
+	return ask(fd, ifname, &rx) && rx.data && !(rx.data & (RXH_L4_B_0_1 | RXH_L4_B_2_3));
+}
+
+void weft_nic_ask(const char *ifname, struct weft_nic *nic)
+{
+	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
+	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
+	struct ethtool_value flags = { .cmd = ETHTOOL_GFLAGS };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memset(nic, 0, sizeof(*nic));
+	if (fd < 0)
+		return;
+	if (ask(fd, ifname, &flags)) {
+		nic->lro = flags.data & ETH_FLAG_LRO;
+		nic->rxvlan = flags.data & ETH_FLAG_RXVLAN;
+	}
+	/* A veth has no wire that tags come from: its other end is set up by the same hands. */
+	if (ask(fd, ifname, &drv) && !strcmp(drv.driver, "veth"))
+		nic->rxvlan = false;
+	/* With one queue there is nothing to spread over. */
+	if (!ask(fd, ifname, &ch) || ch.rx_count + ch.combined_count > 1) {
+		nic->hash4 = hashes_no_ports(fd, ifname, UDP_V4_FLOW);
+		nic->hash6 = hashes_no_ports(fd, ifname, UDP_V6_FLOW);
+	}
+	close(fd);
+}
+
+unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic,
+			 char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN])
+{
+	const bool hash[2] = { nic->hash4, nic->hash6 };
+	unsigned n = 0;
+
+	if (nic->lro)
+		snprintf(advice[n++], WEFT_ADVICE_LEN,
+			 "LRO is on, with which drivers refuse XDP or merge packets before it; run "
+			 "'ethtool -K %s lro off'",
+			 ifname);
+	if (nic->rxvlan)
+		snprintf(advice[n++], WEFT_ADVICE_LEN,
+			 "rxvlan is on, so a tagged packet looks like an untagged one to weft; run "
+			 "'ethtool -K %s rxvlan off'",
+			 ifname);
+	for (int v6 = 0; v6 < 2; v6++)
+		if (hash[v6])
+			snprintf(advice[n++], WEFT_ADVICE_LEN,
+				 "the ports of UDP over IPv%d do not count when packets are spread "
+				 "over its queues; run 'ethtool -N %s rx-flow-hash udp%d sdfn'",
+				 v6 ? 6 : 4, ifname, v6 ? 6 : 4);
+	return n;
+}

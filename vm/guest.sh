@@ -11,6 +11,8 @@ kernel=6.1 port=4800 size=256k count=64 bytes=$((256 * 1024 * 64)) loss_ppm=1000
 . vm/guest-lib.sh
 # shellcheck source=tests/net/lab.sh
 . tests/net/lab.sh
+# shellcheck source=vm/loaders.sh
+. vm/loaders.sh
 
 # --- objects -----------------------------------------------------------------------------------
 
@@ -140,6 +142,7 @@ check_objects
 lab_begin
 check_direct
 check_lossy 3498
+check_dispatcher
 check "no namespace, veth, tap, XDP program or pin is left" lab_end
 echo "# note: done at $(uptime_is) s"
 [ "$failed" -eq 0 ]

@@ -21,7 +21,8 @@ build=$(realpath -m "${O:-$top/build}")
 PATH=$PATH:/usr/sbin:/sbin
 
 # Tools whose busybox twin is missing or too weak; the rest comes from busybox.
-required=(bash bpftool comm dmesg ethtool ip mount nsenter ping ss sysctl tc timeout)
+required=(bash bpftool comm dmesg ethtool ip mount nsenter ping ss sysctl tc timeout xdp-filter
+	xdp-loader)
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -59,6 +60,11 @@ for tool in "${required[@]}"; do
 	path=$(type -P "$tool") || die "$tool is missing" "run tools/install-deps.sh check"
 	rm -f "$root/usr/bin/$tool"
 	add_binary "$path" usr/bin
+done
+# libxdp looks for its programs, the dispatcher among them, where the package has them.
+for f in /usr/lib/*/bpf/xdp*.o; do
+	mkdir -p "$root$(dirname "$f")"
+	cp "$f" "$root$f"
 done
 # Debian's busybox shell prefers its own applets to what PATH finds, such as the real ip.
 ln -sf bash "$root/usr/bin/sh"

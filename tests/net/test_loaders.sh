@@ -22,8 +22,12 @@ pins() { echo "$BASE/$(stat -Lc %i "/run/netns/$LAB_A")-$LAB_IF_A"; }
 doorbells() { ip -n "$LAB_A" -br link | grep -c '^weft'; }
 
 # A map of the program with that id, as bpftool takes it
-map_of() { bpftool -j map show | jq -r --argjson ids "$(bpftool -j prog show id "$1" | jq .map_ids)" \
-	--arg name "$2" '.[] | select(.name == $name and (.id | IN($ids[]))) | .id'; }
+map_of() {
+	local ids
+	ids=$(bpftool -j prog show id "$1" | jq .map_ids)
+	bpftool -j map show | jq -r --argjson ids "$ids" --arg name "$2" \
+		'.[] | select(.name == $name and (.id | IN($ids[]))) | .id'
+}
 
 # What weft holds in the kernel for a device is gone: that map, and with it all that uses it.
 map_gone() { ! bpftool map show id "$1"; }
@@ -157,7 +161,7 @@ unload_under_users() {
 	t "$(attached) == $id" "weft down under a process leaves the loader's program"
 	t -- on_a ping -q -c 1 -W 5 10.9.0.2 ++ "everything passes it"
 	t -- says "was taken down while in use" weft_a up "$LAB_IF_A" ++ "it is not adopted again"
-	kill -TERM $user
+	kill -TERM $user 2>/dev/null	# unless it went by itself
 	wait $user
 	unload_with ip
 }
@@ -267,5 +271,8 @@ for part in loaders unload_first unload_under_users refused other_abi replace ad
 done
 lab_stop "$LAB_SPAWNED"
 # what ip and libxdp make on the way, unless others use it
-rmdir /sys/fs/bpf/xdp /sys/fs/bpf/tc/globals /sys/fs/bpf/tc /sys/fs/bpf/ip 2>/dev/null
+for dir in xdp tc; do
+	rmdir "/sys/fs/bpf/$dir/globals" "/sys/fs/bpf/$dir" 2>/dev/null
+done
+[ -e /sys/fs/bpf/tc ] || rm -f /sys/fs/bpf/ip	# leads there
 tap_end

@@ -221,7 +221,7 @@ void fx_books(int inflight, uint32_t active, int waiting);
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
 	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[],
-	fx_tests_capture[], fx_tests_small[];
+	fx_tests_capture[], fx_tests_small[], fx_tests_tele[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

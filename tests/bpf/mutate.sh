@@ -42,7 +42,7 @@ cut() { swap "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
 inv() { label="$1 "; "${@:2}"; label=; }
 
 f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
-u=bpf/util.bpf.h c=include/weft/core
+u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h
 
 # ---- what is ours ----
 port='udp->dest != bpf_htons(cfg->port)'
@@ -288,6 +288,21 @@ gone capture__nobody $p 'r == -ENOENT'
 gone capture__full $p 'r == -ENOSPC'
 swap capture__full $p 'r == -ENOENT' 1
 swap capture__data_and_its_ack bpf/cap_emit.bpf.h 'snap < len' 0
+
+# ---- what it tells ----
+swap tele__off $m '!(READ_ONCE(cfg->flags) & WEFT_DEV_NO_TELE)' 1
+swap tele__nonsense_is_left_out $m 'rtt < WEFT_TICKS_US(10000000)' 1
+swap tele__nonsense_is_left_out $m '(__s32)age >= 0' 1
+gone tele__nonsense_is_left_out $m '!wk->acked'
+cut tele__ack_counts $m 'bpf_loop(n, tele_write, &d, 0)'
+cut tele__bytes_received $r 'tele_rx(slot, len)'
+swap tele__refusals $r 'first' 1 $'if (first)\n\t\ttele_event'
+cut tele__refusals $r 'tele_event(slot, refused, 0, code, psn, 0)'
+cut tele__refusals $t 'tele_event(slot, nak, 0, bpf_ntohl(p->u.h.nak.code), psn, 0)'
+cut tele__source_out_of_reach $t 'tele_event(slot, local, 0, msn, 0, 0)'
+cut tele__dead_owner $w 'tele_event(WEFT_QPN_SLOT(ctl->qpn), owner, 0, 0, 0, 0)'
+cut tele__time_out $d 'tele_rto(slot, now)'
+cut tele__time_out $t 'tele_event(slot, retx, 0, seg->psn, seg->psn, 0)'
 
 # A section of its own becomes a map of its own, so that the loader finds the number.
 src=$(<$c/psn.h)

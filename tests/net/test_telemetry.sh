@@ -271,6 +271,12 @@ top_terminal() {
 	tm send-keys -t top q
 	t -- until_true 3 pane '^ended 0' ++ "key q: ends"
 	tm kill-server
+	tm new-session -d -s top -x 110 -y 20 "'$WEFT' -n '$LAB_A' top $LAB_IF_A; echo ended \$?; sleep 5"
+	until_true 5 pane '^DEV +QPN'
+	a down "$LAB_IF_A"
+	t -- until_true 5 pane "^weft: $LAB_IF_A: weft is not on it any more" ++ "taken down meanwhile: says so, not on its screen"
+	tm kill-server
+	a up "$LAB_IF_A"
 	t -- eval 'script -qec "TERM=nonsense $WEFT -n $LAB_A top" /dev/null </dev/null | grep -q "not known.*use -b"' ++ \
 		"an unknown terminal is named"
 	kill -KILL "$CLIENT"

@@ -2,7 +2,7 @@
 /* weft top: rates, round trips and drops of the QPs, live on a terminal or in batches. */
 #define _GNU_SOURCE
 #include <curses.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -266,11 +266,24 @@ static bool keys(struct screen *s, unsigned *which, double seconds)
 	return stop;
 }
 
+/* Messages would stand in the middle of the screen. A copy of stderr, or -1. */
+static int silence(void)
+{
+	int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (null >= 0) {
+		dup2(null, STDERR_FILENO);
+		close(null);
+	}
+	return copy;
+}
+
 static int live(const struct opts *o)
 {
 	struct screen s = { 0 };
 	unsigned which = 0;
-	int rc = top_look(o->dev, &s);
+	int rc = top_look(o->dev, &s), err;
 	SCREEN *term;
 
 	if (rc)
@@ -282,6 +295,7 @@ static int live(const struct opts *o)
 				getenv("TERM") ? getenv("TERM") : "");
 	}
 	catch_signals();
+	err = silence();
 	emit = emit_curses;
 	cbreak();
 	noecho();
@@ -297,7 +311,12 @@ static int live(const struct opts *o)
 	endwin();
 	delscreen(term);
 	top_forget(&s);
-	return rc ? CLI_FAIL : CLI_OK;
+	if (err >= 0) {
+		dup2(err, STDERR_FILENO);
+		close(err);
+	}
+	return rc ? cli_fail(o->dev ? o->dev : "top", "weft is not on it any more; run 'weft up'")
+		  : CLI_OK;
 }
 
 int cmd_top(int argc, char **argv)

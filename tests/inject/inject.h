@@ -17,7 +17,8 @@ extern struct inject {
 	void *mem[2];
 	struct weft_mr *mr[2];
 	pthread_t server, client;
-	volatile bool stop;
+	volatile bool stop, no_more; /* of server and client */
+	volatile bool want;          /* the client shall come */
 	/* what the scenario at work has made */
 	struct weft_dev *d;
 	struct weft_listener *own_l;

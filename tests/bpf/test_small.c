@@ -176,7 +176,7 @@ static void small__is_replaced(void **state)
 /* What its headroom has place for, it carries itself. */
 static void small__fits(void **state)
 {
-	static const uint32_t lens[] = { 0, 1, 64, 150 };
+	static const uint32_t lens[] = { 0, 1, 64, 150, 270 };
 
 	(void)state;
 	begin();

@@ -130,7 +130,11 @@ void weft_nic_find(const struct weft_link *link, uint32_t devcfg_id, struct weft
 	fd = bpf_prog_get_fd_by_id(link->xdp_id);
 	if (fd < 0)
 		return;
-	if (!prog_info(fd, &info, maps) && !strcmp(info.name, WEFT_NIC_PROG)) {
+	if (prog_info(fd, &info, maps)) {
+		close(fd);
+		return;
+	}
+	if (!strcmp(info.name, WEFT_NIC_PROG)) {
 		if (uses_devcfg(fd, &devcfg_id))
 			p->fd = fd;
 		else

@@ -72,9 +72,9 @@ t -- same "$(exported | sed 's/.*@//' | sort -u)" \
 	"and each version of the map has symbols"
 t -- same "libweft.so.$(sed -n 's/^SOMAJOR := //p' Makefile)" \
 	"$(readelf -d "$LIB" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')" ++ "its soname has the major version"
-t -- same "libbpf.so.1 libc.so.6 libmnl.so.0" \
+t -- same "libbpf.so.1 libc.so.6 libmnl.so.0 libxdp.so.1" \
 	"$(readelf -d "$LIB" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux' | sort | xargs)" ++ \
-	"it needs libbpf, libmnl and the C library"
+	"it needs libbpf, libxdp, libmnl and the C library"
 t -- empty "$(readelf -lW "$LIB" | awk '$1 == "GNU_STACK" && /RWE/'; readelf -d "$LIB" | grep TEXTREL)" ++ \
 	"its stack is not executable, its code not relocated"
 t -- empty "$(nm -g --defined-only "$LAB_BUILD/libweft.a" |

@@ -270,7 +270,7 @@ top_terminal() {
 	t -- until_true 3 eval '[ "$(tm capture-pane -p -t top | wc -l)" -le 8 ]' ++ "and fewer"
 	tm send-keys -t top q
 	t -- until_true 3 pane '^ended 0' ++ "key q: ends"
-	tm kill-server
+	tm rename-session -t top before
 	tm new-session -d -s top -x 110 -y 20 "'$WEFT' -n '$LAB_A' top $LAB_IF_A; echo ended \$?; sleep 5"
 	until_true 5 pane '^DEV +QPN'
 	a down "$LAB_IF_A"
@@ -279,7 +279,7 @@ top_terminal() {
 	a up "$LAB_IF_A"
 	t -- eval 'script -qec "TERM=nonsense $WEFT -n $LAB_A top" /dev/null </dev/null | grep -q "not known.*use -b"' ++ \
 		"an unknown terminal is named"
-	kill -KILL "$CLIENT"
+	kill -KILL "$CLIENT" 2>/dev/null
 	lab_stop "$SERVER"
 	both_down
 }

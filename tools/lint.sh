@@ -83,7 +83,7 @@ cpp_check() {
 	[ ${#c_files[@]} -gt 0 ] || return
 	pick '^(user|tools|examples|tests)/.*\.c$' | grep -v '\.bpf\.c$' >"$tmp/list"
 	[ -s "$tmp/list" ] || return
-	cppcheck -q --std=c11 --enable=warning,portability --inline-suppr \
+	cppcheck -q -j "$(nproc)" --std=c11 --enable=warning,portability --inline-suppr \
 		--suppress=missingInclude --suppress=missingIncludeSystem --suppress=unknownMacro \
 		--suppress=internalAstError --suppress=comparePointers --suppress=invalidPrintfArgType_uint \
 		--suppress=invalidPrintfArgType_sint \

@@ -117,7 +117,7 @@ mutant I2-next rx_track.h '/claimed, ~done/d; s/^\t\t\*\(volatile __u32 \*\)&rx-
 mutant I2-keep rx_track.h 's/if \(weft_psn_diff\(psn, \*\(volatile __u32 \*\)&rx->next\) < 0\) \{/if (0) {/' 'I2: ' --i2
 mutant I2-back rx_track.h '/claimed, ~weft_psn_bit\(psn\)/d' 'I2: .*stays claimed' --i2
 mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
-mutant I3-sack rx_track.h 's/(out->bits = .*)\.placed;/\1.claimed;/' 'I3 '
+mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
 mutant I3-done tx_score.h 's/tx->cons : tx->slot(.*)\.ssn;/tx->cons : tx->slot\1.ssn + 1;/' 'I3 '
 mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(w->claimed | (weft_psn_bit/' 'I[348] '

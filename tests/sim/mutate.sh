@@ -11,8 +11,9 @@ O=${O:-build}
 CC=${CC:-gcc}
 SEEDS=${MUTANT_SEEDS:-150}
 only=("$@")
-n=0 bad=0
-trap 'rm -rf "$O/mutants"; exit 130' INT TERM
+jobs=0
+mkdir -p "$O/mutants"
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$O/mutants"; exit 130' INT TERM
 
 wanted() {
 	local w
@@ -24,14 +25,21 @@ wanted() {
 	return 1
 }
 
-report() { # RC NAME TEXT
-	n=$((n + 1))
+report() { # RC NAME TEXT; numbers come at the end
 	if [ "$1" = 0 ]; then
-		echo "ok $n - $2: $3"
+		echo "ok - $2: $3"
 	else
-		bad=$((bad + 1))
-		echo "not ok $n - $2: $3"
+		echo "not ok - $2: $3"
 	fi
+}
+
+# As many at a time as there are processors; what each says is kept until the end.
+job() {
+	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+		wait -n
+	done
+	jobs=$((jobs + 1))
+	"$@" >"$O/mutants/$jobs.tap" &
 }
 
 # try DIR MODE: build the simulator of a copy, or a unit test with its headers, and run it as MODE
@@ -68,14 +76,19 @@ copy() { # DIR
 # the first seeds stand for more of them.
 declare -A seen=()
 unbroken() { # MODE
-	local dir=$O/mutants/unbroken mode=$1 out rc
+	local mode=$1
 
 	[[ $mode != --first* ]] || mode="--first --seeds $SEEDS"
 	[ -z "${seen[$mode]:-}" ] || return 0
 	seen[$mode]=1
+	job run_unbroken "$mode"
+}
+run_unbroken() {
+	local dir=$O/mutants/unbroken.$jobs out rc
+
 	copy "$dir"
-	try "$dir" "$mode"
-	report "$rc" unbroken "passes $mode${out:+ ($out)}"
+	try "$dir" "$1"
+	report "$rc" unbroken "passes $1${out:+ ($out)}"
 	rm -rf "$dir"
 }
 
@@ -83,11 +96,16 @@ unbroken() { # MODE
 # expression for the report; MODE the simulator's arguments, or the name of a unit test that shall
 # fail instead: for what the network brings about too seldom.
 mutant() {
-	local name=$1 file=$2 edit=$3 expect=$4 mode=${5:---first --seeds $SEEDS}
+	local mode=${5:---first --seeds $SEEDS}
+
+	wanted "$1" || return 0
+	unbroken "$mode"
+	job run_mutant "$1" "$2" "$3" "$4" "$mode"
+}
+run_mutant() {
+	local name=$1 file=$2 edit=$3 expect=$4 mode=$5
 	local dir=$O/mutants/$1 at out rc
 
-	wanted "$name" || return 0
-	unbroken "$mode"
 	copy "$dir"
 	case $file in
 	*.c) at=$dir/sim/$file ;;
@@ -161,14 +179,23 @@ mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(weft_psn_diff\(now, s->ts\) <= \(__s32\)limit\)/if (0)/' 'storm '
 mutant storm-own tx_claim.h 's/^\tif \(from == dom\)$/\tif (0)/' 'storm '
 
+has_mutant() {
+	grep -qE "^(mutant $1-|inv $1 )" tests/sim/mutate.sh tests/bpf/mutate.sh
+	report $? "$1" "has a mutant"
+}
+
 # Each invariant of the design has a mutant, of the core here or of the datapath there.
 for inv in $(sed -n 's/^| \(I[0-9]*\) |.*/\1/p' docs/design.md); do
 	[ ${#only[@]} = 0 ] || break
-	grep -qE "^(mutant $inv-|inv $inv )" tests/sim/mutate.sh tests/bpf/mutate.sh
-	report $? "$inv" "has a mutant"
+	job has_mutant "$inv"
 done
 
-[ $n -gt 0 ] || report 1 "${only[*]}" "no mutant is named so"
-echo "1..$n"
+[ $jobs -gt 0 ] || job report 1 "${only[*]}" "no mutant is named so"
+wait
+for ((i = 1; i <= jobs; i++)); do
+	cat "$O/mutants/$i.tap"
+done | awk '/^(not )?ok / { n++; bad += /^not/; sub(/ok /, "ok " n " ") } { print }
+	END { print "1.." n; exit bad > 0 }'
+rc=$?
 rm -rf "$O/mutants"
-[ $bad = 0 ]
+exit $rc

@@ -77,8 +77,8 @@ struct weft_open_opts {
 /*
  * Open interface `ifname`: attach the XDP programs if nobody has, else join
  * those who have. Needs root. Errors: -ENODEV no such interface, -EOPNOTSUPP no
- * native XDP, -EBUSY another XDP program is attached (it is left alone), or weft
- * with other options, or somebody else's interface has the doorbell's name,
+ * native XDP, -EBUSY another XDP program is attached without libxdp's dispatcher, or
+ * weft with other options, or somebody else's interface has the doorbell's name,
  * -EPERM not root, -ESTALE pins of another ABI, -ENOSPC WEFT_PROCS processes
  * use it, -ENOMEM.
  */

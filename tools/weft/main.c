@@ -31,7 +31,7 @@ static const char help[] =
 	"       weft mr [ show ] [ DEV ]\n"
 	"       weft stats [ show ] [ DEV ] [ all ]\n"
 	"       weft top [ DEV ] [ -b ] [ -n N ] [ -d SECONDS ]\n"
-	"       weft metrics [ DEV ] [ --listen [ADDR]:PORT ]\n"
+	"       weft metrics [ DEV ] [ --listen [ADDR:]PORT ]\n"
 	"       weft capture [ -w FILE ] [ OPTIONS ] DEV\n"
 	"       weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ PERF-OPTIONS ]\n"

@@ -80,7 +80,7 @@ static const char *dev_remedy(const char *dev)
 	char name[IF_NAMESIZE];
 	struct ifreq ifr = {};
 	struct pinned *list;
-	bool bell = false;
+	bool bell = false, prog = false;
 	int fd, n, up;
 
 	if (!if_nametoindex(dev))
@@ -89,13 +89,17 @@ static const char *dev_remedy(const char *dev)
 	for (n = pins_find(NULL, &list); n > 0; n--)
 		if (!strcmp(list[n - 1].ifname, dev) && !(list[n - 1].cfg.flags & WEFT_DEV_DOWN))
 			break;
-	if (n)
+	if (n) {
 		bell = if_indextoname(list[n - 1].cfg.db_ifindex, name);
+		prog = pins_attach(&list[n - 1]);
+	}
 	free(list);
 	if (!n)
 		return "weft was taken down on the interface, see 'weft dev show'";
 	if (!bell)
 		return "its doorbell was removed, see 'weft dev show'";
+	if (!prog)
+		return "its XDP program was unloaded, see 'weft dev show'";
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", dev);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	up = fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) ||

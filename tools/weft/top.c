@@ -351,7 +351,10 @@ int cmd_top(int argc, char **argv)
 						 optarg);
 			break;
 		case 'j': cli.json = true; break;
-		case 'v': cli.verbose++; break;
+		case 'v':
+			cli.verbose++;
+			cli_log_init();
+			break;
 		case 'h': fputs(help, stdout); return CLI_OK;
 		default: return cli_bad_option("top", c, argv);
 		}

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -17,6 +16,7 @@
 #include <capture/pcapng.h>
 
 #include "capture.h"
+#include "internal.h"
 
 static const char help[] =
 	"usage: weft capture [ OPTIONS ] DEV\n"
@@ -76,14 +76,6 @@ static void on_signal(int sig)
 {
 	(void)sig;
 	stop = 1;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
 /* ---- secrets ---- */
@@ -213,7 +205,7 @@ static int check_device(struct session *s)
 {
 	struct stat now;
 
-	s->checked = now_ns();
+	s->checked = weft_now_ns();
 	if (stat(s->dev.dir, &now) || now.st_ino != s->dir_ino ||
 	    (__atomic_load_n(&s->cfg->flags, __ATOMIC_ACQUIRE) & WEFT_DEV_DOWN))
 		return cli_fail(s->dev.ifname,
@@ -293,7 +285,7 @@ static void summary(struct session *s)
 {
 	unsigned long long in = s->taken[WEFT_CAP_IN], out = s->taken[WEFT_CAP_OUT];
 	unsigned long long lost = __atomic_load_n(&s->what->lost, __ATOMIC_RELAXED);
-	uint64_t end = now_ns();
+	uint64_t end = weft_now_ns();
 
 	if (s->file && !s->broken)
 		pcapng_statistics(s->out, 0, s->start + s->epoch, end + s->epoch, in + out + lost,
@@ -322,7 +314,7 @@ static int run(struct session *s)
 		if (n < 0 && n != -ECANCELED)
 			return cli_fail(s->dev.ifname, "cannot read the buffer: %s; try again",
 					strerror(-n));
-		if (now_ns() - s->checked > CHECK_NS)
+		if (weft_now_ns() - s->checked > CHECK_NS)
 			rc = check_device(s);
 		if (n)
 			flush(s);
@@ -356,7 +348,7 @@ static int capture(struct session *s)
 		return cli_fail(s->dev.ifname, "cannot make the buffer: %s; try a smaller -B",
 				strerror(-err));
 	s->dir_ino = stat(s->dev.dir, &st) ? 0 : st.st_ino;
-	s->start = now_ns();
+	s->start = weft_now_ns();
 	s->epoch = capture_epoch();
 	rc = check_device(s);
 	if (rc)

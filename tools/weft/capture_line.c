@@ -10,6 +10,7 @@
 #include <linux/udp.h>
 
 #include "capture.h"
+#include "internal.h"
 
 /* What there is of a packet in a frame. The header is a copy: in the frame it is not aligned. */
 struct view {
@@ -91,17 +92,6 @@ static const char *op_name(uint8_t op)
 	return "?";
 }
 
-static const char *nak_text(uint32_t code)
-{
-	switch (code) {
-#define X(name, val, text) \
-	case val: return text;
-		WEFT_NAKS(X)
-#undef X
-	}
-	return "unknown code";
-}
-
 /* The PSNs that a SACK names: "5-9,12". */
 static const char *sack_text(const struct weft_hdr *h, char *buf, size_t size)
 {
@@ -164,7 +154,7 @@ static void text_of(FILE *f, const struct view *v)
 			sack_text(h, sack, sizeof(sack)));
 		break;
 	case WEFT_OP_NAK:
-		fprintf(f, " refused %u: %s", ntohl(h->nak.psn), nak_text(ntohl(h->nak.code)));
+		fprintf(f, " refused %u: %s", ntohl(h->nak.psn), weft_nak_text(ntohl(h->nak.code)));
 		break;
 	}
 	if (*flag_text(h, flags))

@@ -8,9 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <linux/ethtool.h>
 #include <linux/if_link.h>
-#include <linux/sockios.h>
 #include <bpf/libbpf.h>
 
 #include "cli.h"
@@ -168,7 +166,6 @@ static const char *const progs[] = { "weft_nic", "weft_db", "weft_fill", "weft_s
 struct facts {
 	const char *mode; /* native, generic, offload, none; other: not our program */
 	uint32_t prog[NPROGS];
-	char driver[ETHTOOL_BUSINFO_LEN];
 	int rxq, txq; /* 0: the driver does not say */
 	struct weft_tx_room room;
 	char room_why[300];
@@ -209,8 +206,6 @@ static void ask_xdp(const struct pinned *p, struct facts *f)
 static void ask_driver(const struct pinned *p, struct facts *f)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
-	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
 	struct ifreq r = { 0 };
 	struct weft_nic nic;
 
@@ -219,16 +214,10 @@ static void ask_driver(const struct pinned *p, struct facts *f)
 	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", p->ifname);
 	if (!ioctl(fd, SIOCGIFMTU, &r))
 		f->mtu = r.ifr_mtu;
-	r.ifr_data = (void *)&drv;
-	if (!ioctl(fd, SIOCETHTOOL, &r))
-		snprintf(f->driver, sizeof(f->driver), "%s", drv.driver);
-	r.ifr_data = (void *)&ch;
-	if (!ioctl(fd, SIOCETHTOOL, &r)) {
-		f->rxq = ch.rx_count + ch.combined_count;
-		f->txq = ch.tx_count + ch.combined_count;
-	}
 	close(fd);
 	weft_tx_room_ask(p->ifname, sysconf(_SC_NPROCESSORS_ONLN), &f->room);
+	f->rxq = f->room.rx;
+	f->txq = f->room.queues;
 	weft_tx_room_attached(&f->room, p->cfg.flags & WEFT_DEV_FEW_TX);
 	weft_tx_room_why(&f->room, p->ifname, f->room_why, sizeof(f->room_why));
 	weft_nic_ask(p->ifname, &nic);
@@ -268,7 +257,7 @@ static void explain_payload(const struct pinned *p, struct facts *f)
 static void explain_growth(struct facts *f)
 {
 	uint64_t sent = f->stats.count.tx_data, small = f->stats.count.regrown;
-	bool veth = !strcmp(f->driver, "veth");
+	bool veth = !strcmp(f->room.driver, "veth");
 	char seen[96];
 
 	if (sent)
@@ -307,7 +296,7 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	       !strcmp(f->mode, "other") ? " (another XDP program is attached)" : "");
 	if (f->attach)
 		printf("    attach      %s\n", f->attach);
-	printf("    driver      %s\n", f->driver[0] ? f->driver : "unknown");
+	printf("    driver      %s\n", f->room.driver[0] ? f->room.driver : "unknown");
 	printf("    programs   ");
 	for (size_t i = 0; i < NPROGS; i++)
 		if (f->prog[i])
@@ -361,7 +350,7 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	cli_add_u64(o, "abi", p->cfg.abi);
 	cli_add_str(o, "mode", f->mode);
 	cli_add_str(o, "attach", f->attach);
-	cli_add_str(o, "driver", f->driver[0] ? f->driver : NULL);
+	cli_add_str(o, "driver", f->room.driver[0] ? f->room.driver : NULL);
 	sub = json_object_new_object();
 	for (size_t i = 0; i < NPROGS; i++)
 		json_object_object_add(sub, progs[i],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What dev.c, pins.c, attach.c, adopt.c, netns.c, link.c, doorbell.c and ctl_link.c share among themselves. */
+/* What the files share that find, set up, keep and take down weft on an interface. */
 #ifndef WEFT_USER_DEVICE_H
 #define WEFT_USER_DEVICE_H
 

@@ -200,7 +200,7 @@ struct weft_link {
 int weft_link_get(const char *ifname, int ifindex,
 		  struct weft_link *l); /* by name, NULL: by index */
 
-/* pins.c: the pin directory, its locks, process slots, opening pinned maps, removal. */
+/* pins.c: the pin directory, its locks, process slots, opening pinned maps. */
 int weft_pins_lock(
 	struct weft_dev *dev); /* between processes; returns a token for unlock or -errno */
 void weft_pins_unlock(int token);
@@ -212,7 +212,7 @@ int weft_pins_purge_dead(
 	struct weft_dev *dev); /* all dead ones, takes the lock; how many were found */
 
 /*
- * After the grace period of a closed QP, before its slot is FREE: the tokens it
+ * settle.c: after the grace period of a closed QP, before its slot is FREE: the tokens it
  * had out leave the device's account, for XDP does not score them any more.
  */
 void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot);
@@ -233,8 +233,6 @@ int weft_unpin(const char *ifname, void (*removed)(const char *dir));
  * maps and under traffic. 1: weft is not up there.
  */
 int weft_replace(const char *ifname);
-
-/* attach.c: first user: load, doorbell, attach, pin; last user: undo. */
 
 /* grace.c */
 void weft_grace(void); /* every XDP program that started before has ended */
@@ -301,6 +299,7 @@ void weft_tele_ended(struct weft_dev *dev, uint32_t slot, enum weft_trace_kind h
 void weft_tele_note(const struct weft_dev *dev, uint32_t slot, enum weft_trace_kind kind,
 		    unsigned x, uint32_t a, uint32_t b, uint32_t c);
 void weft_tele_cwnd(struct weft_tele *t, uint32_t cwnd); /* the configured window changes */
+uint32_t weft_tele_last_ack(const struct weft_tele *t);  /* the newest, wire ticks; 0: none */
 
 /* trace_text.c: the records of a trace, oldest first; how many. */
 unsigned weft_trace_sorted(const struct weft_trace *t, struct weft_trace_rec out[WEFT_TRACE_LEN]);

@@ -21,8 +21,8 @@ void weft_tele_note(const struct weft_dev *dev, uint32_t slot, enum weft_trace_k
 	note(&dev->maps.tele[slot], kind, x, a, b, c);
 }
 
-/* The newest of both lanes: tokens of one may have rested for long. */
-static uint32_t last_ack(const struct weft_tele *t)
+/* Of all lanes: tokens of one may have rested for long. */
+uint32_t weft_tele_last_ack(const struct weft_tele *t)
 {
 	uint32_t newest = t->lane[0].last_ack;
 
@@ -54,7 +54,7 @@ void weft_tele_take(struct weft_dev *dev, uint32_t slot)
 		struct weft_tele_past *p = &d->past[d->npast % WEFT_TELE_PAST];
 
 		p->id = t->id;
-		p->last_ack = last_ack(t);
+		p->last_ack = weft_tele_last_ack(t);
 		p->trace = t->trace;
 		d->npast++;
 	}

@@ -34,11 +34,7 @@ static void story_of(const struct weft_tele *t, struct story *s)
 {
 	s->id = t->id;
 	s->n = weft_trace_sorted(&t->trace, s->rec);
-	s->last_ack = t->lane[0].last_ack;
-	for (unsigned i = 1; i < WEFT_TELE_LANES; i++)
-		if (t->lane[i].last_ack &&
-		    (!s->last_ack || weft_psn_diff(t->lane[i].last_ack, s->last_ack) > 0))
-			s->last_ack = t->lane[i].last_ack;
+	s->last_ack = weft_tele_last_ack(t);
 }
 
 static void story_past(const struct weft_tele_past *p, struct story *s)

@@ -131,10 +131,10 @@ int weft_attach_check(struct weft_dev *dev, const struct weft_link *link,
 
 /* ---- pins ---- */
 
-static bool is_attached(const struct weft_dev *dev, const struct weft_link *link)
+bool weft_attach_is_on(const char *dir, const struct weft_link *link)
 {
 	struct weft_nic_prog p;
-	int fd = weft_td_obj(dev->pin_dir, "devcfg");
+	int fd = weft_td_obj(dir, "devcfg");
 	uint32_t id = weft_map_id(fd);
 	bool yes;
 
@@ -163,7 +163,7 @@ const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link
 		return "are half removed";
 	if (head.ifindex != (uint32_t)dev->ifindex)
 		return "are of an interface of that name that is gone";
-	if (!is_attached(dev, link))
+	if (!weft_attach_is_on(dev->pin_dir, link))
 		return "have a program that is not attached to the interface";
 	return NULL;
 }

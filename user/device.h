@@ -47,7 +47,9 @@ void weft_rename_doorbell(const struct weft_dev *dev); /* before it is removed: 
 
 struct weft_nic_prog;
 struct weft_bpf;
-/* adopt.c: in the namespace, behind the door. */
+/* adopt.c: in the namespace. Does the interface run the program of these pins? */
+bool weft_attach_is_on(const char *dir, const struct weft_link *link);
+/* Behind the door: */
 /* Is what is pinned what this library and this interface need? NULL: yes, else why not. */
 const char *weft_attach_stale(const struct weft_dev *dev, const struct weft_link *link);
 /*

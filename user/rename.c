@@ -7,6 +7,22 @@
 
 #include "device.h"
 
+/*
+ * The interface that has the program of these pins: its index, 0: it is gone, -errno: not
+ * known. What another loader attached has no link; devcfg names the interface then.
+ */
+static int at(const char *dir)
+{
+	int ifindex = weft_td_link_here(dir, WEFT_PIN_NIC_LINK);
+	struct weft_cfg_head head;
+	struct weft_link link;
+
+	if (ifindex != -ENOENT || weft_td_cfg(dir, &head, NULL) || !head.ifindex ||
+	    weft_link_get(NULL, head.ifindex, &link) || !weft_attach_is_on(dir, &link))
+		return ifindex;
+	return head.ifindex;
+}
+
 void weft_rename_follow(struct weft_dev *dev)
 {
 	int ifindex = if_nametoindex(dev->ifname), len = strlen(WEFT_PIN_BASE) + 1;
@@ -21,8 +37,7 @@ void weft_rename_follow(struct weft_dev *dev)
 	while (d && (e = readdir(d))) {
 		if (snprintf(dir, sizeof(dir), "%s/%s", WEFT_PIN_BASE, e->d_name) >=
 			    (int)sizeof(dev->pin_dir) ||
-		    strncmp(dir, dev->pin_dir, len) ||
-		    weft_td_link_here(dir, WEFT_PIN_NIC_LINK) != ifindex)
+		    strncmp(dir, dev->pin_dir, len) || at(dir) != ifindex)
 			continue;
 		weft_logf(WEFT_LOG_INFO, "%s: was called %s when weft came", dev->ifname,
 			  dir + len);
@@ -35,15 +50,15 @@ void weft_rename_follow(struct weft_dev *dev)
 
 int weft_rename_check(struct weft_dev *dev)
 {
-	int at = weft_td_link_here(dev->pin_dir, WEFT_PIN_NIC_LINK);
+	int ifindex = at(dev->pin_dir);
 	char name[IF_NAMESIZE];
 
-	if (at > 0 && at != dev->ifindex && if_indextoname(at, name))
+	if (ifindex > 0 && ifindex != dev->ifindex && if_indextoname(ifindex, name))
 		return weft_err(
 			EBUSY, dev->ifname,
 			"%s belongs to %s, which had this name before; run 'weft down %s' first",
 			dev->pin_dir, name, name);
-	return !at;
+	return !ifindex;
 }
 
 void weft_rename_doorbell(const struct weft_dev *dev)

@@ -136,6 +136,27 @@ unload_first() {
 	t -- until_true 5 map_gone "$map" ++ "with the same result"
 }
 
+# Without a link of weft's own its devcfg tells where the program is.
+renamed() {
+	load_with ip
+	weft_a up "$LAB_IF_A"
+	rename_a "$LAB_IF_A" newer
+	t -- weft_a up newer ++ "adopted, then renamed: weft up by the new name"
+	ip -n "$LAB_A" link add "$LAB_IF_A" type veth peer name peer-a
+	t -- says "belongs to newer" weft_a up "$LAB_IF_A" ++ "another interface has the old name: refused"
+	ip -n "$LAB_A" link del "$LAB_IF_A"
+	t -- weft_a down newer ++ "weft down by the new name"
+	t ! test -e "$(pins)" ++ "leaves no pins"
+	rename_a newer "$LAB_IF_A"
+	unload_with ip
+}
+
+rename_a() {	# FROM TO: by hand, as kernels before 6.2 want it
+	ip -n "$LAB_A" link set "$1" down
+	ip -n "$LAB_A" link set "$1" name "$2"
+	ip -n "$LAB_A" link set "$2" up
+}
+
 # A process uses the device meanwhile: it is told, and at once.
 unload_under_users() {
 	local start rc=0 id user
@@ -266,7 +287,7 @@ mkdir -p "$LAB_TMP/include/weft"
 sed 's/WEFT_ABI = [0-9]*/WEFT_ABI = 99/' include/weft/abi.h >"$LAB_TMP/include/weft/abi.h"
 lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 lab_wait_line "$LAB_TMP/server" ready "$LAB_SPAWNED" 10 || note "$(<"$LAB_TMP/server")"
-for part in loaders unload_first unload_under_users refused other_abi replace advice; do
+for part in loaders unload_first renamed unload_under_users refused other_abi replace advice; do
 	tap_part $part && $part
 done
 lab_stop "$LAB_SPAWNED"

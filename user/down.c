@@ -91,6 +91,9 @@ static int clean_up(struct weft_dev *dev, const struct weft_link *link, void *ar
 		return errno == ENOENT ? no_pins(dev, link)
 				       : weft_err(errno, dev->ifname, "cannot open %s: %s",
 						  dev->pin_dir, strerror(errno));
+	err = weft_rename_check(dev);
+	if (err < 0)
+		goto out;
 	why = weft_attach_stale(dev, link);
 	if (!why)
 		err = weft_err(EBUSY, dev->ifname,
@@ -108,6 +111,7 @@ static int clean_up(struct weft_dev *dev, const struct weft_link *link, void *ar
 			  dev->pin_dir, why);
 		((struct unpin *)arg)->removed(dev->pin_dir);
 	}
+out:
 	close(dev->pin_fd);
 	dev->pin_fd = -1;
 	return err;

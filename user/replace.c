@@ -134,6 +134,9 @@ int weft_replace_programs(struct weft_dev *dev, const struct weft_link *link)
 		return errno == ENOENT ? 1
 				       : weft_err(errno, dev->ifname, "cannot open %s: %s",
 						  dev->pin_dir, strerror(errno));
+	err = weft_rename_check(dev);
+	if (err < 0)
+		goto out;
 	why = weft_attach_stale(dev, link);
 	if (why) {
 		err = weft_err(ESTALE, dev->ifname,

@@ -87,6 +87,7 @@ renamed() {
 	ip -n "$LAB_A" link add "$LAB_IF_A" type veth peer name peer-a
 	t -- refused "belongs to $NEW, .*'weft down $NEW'" "$WEFT" -n "$LAB_A" up "$LAB_IF_A" ++ \
 		"another interface has the old name: it is told who has the pins"
+	t -- refused "belongs to $NEW, " "$WEFT" -n "$LAB_A" unpin "$LAB_IF_A" ++ "weft unpin too"
 	t -- weft_a dev show $NEW ++ "which stay"
 	t -- weft_a down $NEW ++ "weft down by the new name"
 	t -- clean ++ "leaves nothing"

@@ -274,6 +274,9 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		return spawned(st, wk, 2, bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST));
 	}
 	if (c == WEFT_CLAIM_OK) {
+		/* a post came after all: whoever's turn it was waits on */
+		if (unlikely(hand >= 0))
+			wait_turn(run, dom, hand);
 		wk->now = now;
 		return V_FILL;
 	}

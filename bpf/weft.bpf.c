@@ -208,6 +208,7 @@ int weft_cpu(struct xdp_md *ctx)
 static __always_inline int unfilled(struct xdp_md *ctx, const struct weft_qpctl *ctl,
 				    struct work *wk)
 {
+	__u8 zero[ETH_ZLEN - ETH_HLEN - sizeof(struct weft_db)] = {};
 	__u32 flen = frame_len(ctx);
 
 	if (wk->left || !wk->held)
@@ -215,6 +216,7 @@ static __always_inline int unfilled(struct xdp_md *ctx, const struct weft_qpctl 
 	/* fill() may have given it room, and what was there before is nobody's business */
 	if ((flen > ETH_ZLEN && bpf_xdp_adjust_tail(ctx, ETH_ZLEN - (int)flen)) ||
 	    make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0) ||
+	    bpf_xdp_store_bytes(ctx, ETH_ZLEN - sizeof(zero), zero, sizeof(zero)) ||
 	    bpf_xdp_store_bytes(ctx, 0, (void *)ctl->tmpl, 2 * ETH_ALEN))
 		return XDP_DROP;
 	wk->held = 0;

@@ -311,6 +311,9 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 		return weft_err(-err, dev->ifname, "cannot read the online CPUs: %s; mount sysfs",
 				strerror(-err));
 	weft_tx_room_ask(dev->ifname, nic.cpus, &nic.room);
+	/* XDP is on already: its own queues, if it has any, are among those that are told */
+	if (there || join)
+		weft_tx_room_attached(&nic.room, false);
 	if (weft_tx_room_crashes(&nic.room)) {
 		weft_tx_room_why(&nic.room, dev->ifname, why, sizeof(why));
 		return weft_err(EOPNOTSUPP, dev->ifname,

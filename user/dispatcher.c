@@ -2,6 +2,7 @@
 /* libxdp's dispatcher: finding a program that it runs, joining it, leaving it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <bpf/libbpf.h>
@@ -15,6 +16,21 @@ static int be_silent(enum libxdp_print_level level, const char *fmt, va_list ap)
 	(void)fmt;
 	(void)ap;
 	return 0;
+}
+
+/* libxdp has one printer for all threads: the application's comes back before another of us takes it. */
+static pthread_mutex_t silence = PTHREAD_MUTEX_INITIALIZER;
+
+static libxdp_print_fn_t begin_silence(void)
+{
+	pthread_mutex_lock(&silence);
+	return libxdp_set_print(be_silent);
+}
+
+static void end_silence(libxdp_print_fn_t old)
+{
+	libxdp_set_print(old);
+	pthread_mutex_unlock(&silence);
 }
 
 /* NULL: the interface has no dispatcher. */
@@ -33,7 +49,7 @@ static struct xdp_multiprog *open_dispatcher(int ifindex)
 int weft_disp_find(int ifindex, const char *name, int (*mine)(int prog_fd, const void *arg),
 		   const void *arg)
 {
-	libxdp_print_fn_t old = libxdp_set_print(be_silent);
+	libxdp_print_fn_t old = begin_silence();
 	struct xdp_multiprog *mp = open_dispatcher(ifindex);
 	struct xdp_program *p = NULL;
 	int fd = mp ? -ENOENT : -ESRCH;
@@ -43,13 +59,13 @@ int weft_disp_find(int ifindex, const char *name, int (*mine)(int prog_fd, const
 			fd = fcntl(xdp_program__fd(p), F_DUPFD_CLOEXEC, 0);
 	if (mp)
 		xdp_multiprog__close(mp);
-	libxdp_set_print(old);
+	end_silence(old);
 	return fd;
 }
 
 int weft_disp_attach(struct bpf_object *obj, const char *name, int ifindex)
 {
-	libxdp_print_fn_t old = libxdp_set_print(be_silent);
+	libxdp_print_fn_t old = begin_silence();
 	DECLARE_LIBXDP_OPTS(xdp_program_opts, opts, .obj = obj, .prog_name = name);
 	struct xdp_program *p = xdp_program__create(&opts);
 	int err = libxdp_get_error(p);
@@ -58,13 +74,13 @@ int weft_disp_attach(struct bpf_object *obj, const char *name, int ifindex)
 		err = xdp_program__attach(p, ifindex, XDP_MODE_NATIVE, 0);
 		xdp_program__close(p); /* the object stays the caller's */
 	}
-	libxdp_set_print(old);
+	end_silence(old);
 	return err;
 }
 
 int weft_disp_detach(int ifindex, uint32_t prog_id)
 {
-	libxdp_print_fn_t old = libxdp_set_print(be_silent);
+	libxdp_print_fn_t old = begin_silence();
 	struct xdp_program *p = xdp_program__from_id(prog_id);
 	int err = libxdp_get_error(p);
 
@@ -72,6 +88,6 @@ int weft_disp_detach(int ifindex, uint32_t prog_id)
 		err = xdp_program__detach(p, ifindex, XDP_MODE_NATIVE, 0);
 		xdp_program__close(p);
 	}
-	libxdp_set_print(old);
+	end_silence(old);
 	return err;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The BPF object: loading it, with maps of its own or with those that a loaded program uses. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +22,21 @@ static int demote(enum libbpf_print_level level, const char *fmt, va_list ap)
 		line[n - 1] = 0;
 	weft_logf(WEFT_LOG_DEBUG, "%s", line);
 	return 0;
+}
+
+/* libbpf has one printer for all threads: the application's comes back before another of us takes it. */
+static pthread_mutex_t demoting = PTHREAD_MUTEX_INITIALIZER;
+
+static libbpf_print_fn_t begin_demoting(void)
+{
+	pthread_mutex_lock(&demoting);
+	return libbpf_set_print(demote);
+}
+
+static void end_demoting(libbpf_print_fn_t old)
+{
+	libbpf_set_print(old);
+	pthread_mutex_unlock(&demoting);
 }
 
 static int refused(struct weft_dev *dev, int err)
@@ -91,7 +107,7 @@ static int reuse_maps(struct weft_dev *dev, const struct weft_maps_from *from,
 
 int weft_obj_open(struct weft_dev *dev, const struct weft_maps_from *from, struct weft_bpf **skel)
 {
-	libbpf_print_fn_t old = libbpf_set_print(demote); /* the application's comes back below */
+	libbpf_print_fn_t old = begin_demoting();
 	int err = 0;
 
 	*skel = weft_bpf__open();
@@ -99,7 +115,7 @@ int weft_obj_open(struct weft_dev *dev, const struct weft_maps_from *from, struc
 		err = refused(dev, -errno);
 	else if (from)
 		err = reuse_maps(dev, from, *skel);
-	libbpf_set_print(old);
+	end_demoting(old);
 	if (err) {
 		weft_bpf__destroy(*skel);
 		*skel = NULL;
@@ -109,12 +125,12 @@ int weft_obj_open(struct weft_dev *dev, const struct weft_maps_from *from, struc
 
 int weft_obj_load(struct weft_dev *dev, bool without_nic, struct weft_bpf **skel)
 {
-	libbpf_print_fn_t old = libbpf_set_print(demote);
+	libbpf_print_fn_t old = begin_demoting();
 	int err;
 
 	bpf_program__set_autoload((*skel)->progs.weft_nic, !without_nic);
 	err = weft_bpf__load(*skel);
-	libbpf_set_print(old);
+	end_demoting(old);
 	if (!err)
 		return 0;
 	weft_bpf__destroy(*skel);
@@ -131,9 +147,9 @@ int weft_obj_join_dispatcher(struct weft_dev *dev)
 
 	if (err)
 		return err;
-	old = libbpf_set_print(demote);
+	old = begin_demoting();
 	err = weft_disp_attach(skel->obj, WEFT_NIC_PROG, dev->ifindex);
-	libbpf_set_print(old);
+	end_demoting(old);
 	if (err)
 		err = weft_err(-err, dev->ifname,
 			       "libxdp cannot add weft to the programs attached: %s; see "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a QP that is closed still has of the device's token budget leaves the books. */
+/* What a QP that is closed still has of the device's tokens, or waits for, leaves the books. */
 #include <string.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
@@ -43,6 +43,9 @@ void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
 	unsigned d, out = 0;
 
 	pthread_mutex_lock(&lock);
+	for (d = 0; d < WEFT_DOMAINS; d++)
+		__atomic_fetch_and(&dev->maps.run->dom[d].wait[slot / 32], ~(1u << slot % 32),
+				   __ATOMIC_RELAXED);
 	if (!get_qptx(dev, slot, &q))
 		goto out;
 	for (d = 0; d < WEFT_DOMAINS; d++) {

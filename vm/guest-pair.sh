@@ -9,7 +9,7 @@ set -u
 # shellcheck source=vm/guest-lib.sh
 . vm/guest-lib.sh
 
-host=$1
+host=${1%,*} vmxnet3=${1#*,}
 [ "$host" = a ] && here=1 there=2 || here=2 there=1
 ctl=10.8.0.$there shell_port=7000 port=4800
 count=64 size=64k bytes=$((64 * 65536))
@@ -173,7 +173,8 @@ check_vmxnet3() {
 	fi
 	check "vmxnet3: addresses" configure vmx 9.2 3498
 	check "vmxnet3: weft up tells the MTU that will do" refused vmx "mtu 3050"
-	check_nic vmxnet3 vmx 9.2 3050
+	# its page pool may crash the guest when XDP goes after traffic
+	[ "$vmxnet3" = no ] || check_nic vmxnet3 vmx 9.2 3050
 }
 
 # --- everything --------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Boot two guests whose NICs are joined by a lossy wire, and print what guest-pair.sh finds as TAP.
 #
-# usage: pair.sh [--kernel VERSION] [--timeout SECONDS]
+# usage: pair.sh [--kernel VERSION] [--timeout SECONDS] [--vmxnet3 yes]
 #
 #   --kernel VERSION   Debian kernel to boot, default 6.1
 #   --timeout SECONDS  limit for boot and run together, default 230
+#   --vmxnet3 yes      transfers over vmxnet3 as well, which may crash the guest, default no
 #
 # O=DIR is the build directory (build), SEED=N seeds the losses. Exit status as run.sh; needs root.
 # Kernel logs stay in build/vm/pair-a.log and pair-b.log.
@@ -15,7 +16,7 @@
 # The taps are in a namespace of their own, in which QEMU runs. Other NICs are joined by sockets.
 set -u
 
-usage() { sed -n '5,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '5,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=$(realpath -m "${O:-$top/build}")
@@ -24,13 +25,14 @@ export O=$build LAB_BUILD=$build
 . "$top/vm/lib.sh"
 # shellcheck source=tests/net/lab.sh
 . "$top/tests/net/lab.sh"
-version=6.1 limit=230 seed=${SEED:-1} loss_ppm=10000
+version=6.1 limit=230 vmxnet3=no seed=${SEED:-1} loss_ppm=10000
 
 while [ $# -gt 0 ]; do
 	[ $# -ge 2 ] || usage
 	case $1 in
 	--kernel) version=$2 ;;
 	--timeout) limit=$2 ;;
+	--vmxnet3) vmxnet3=$2 ;;
 	*) usage ;;
 	esac
 	shift 2
@@ -81,7 +83,7 @@ socket_nic() {
 guest() {
 	local end=$1 server=$2 nic
 	vm_command "pair-$end.log" 2 1024 "$LAB_TMP/initrd" "weft.script=vm/guest-pair.sh" \
-		"weft.args=$end"
+		"weft.args=$end,$vmxnet3"
 	vm_qemu=(nsenter "--net=/run/netns/$LAB_M" -- "${vm_qemu[@]}")
 	socket_nic ctl "e1000,mac=52:54:00:00:08:0$end"
 	socket_nic vmx "vmxnet3,mac=52:54:00:00:0b:0$end"

@@ -9,7 +9,7 @@ set -u
 # shellcheck source=vm/guest-lib.sh
 . vm/guest-lib.sh
 
-host=${1%,*} vmxnet3=${1#*,}
+host=$1 vmxnet3=$2
 [ "$host" = a ] && here=1 there=2 || here=2 there=1
 ctl=10.8.0.$there shell_port=7000 port=4800
 count=64 size=64k bytes=$((64 * 65536))

@@ -83,7 +83,7 @@ socket_nic() {
 guest() {
 	local end=$1 server=$2 nic
 	vm_command "pair-$end.log" 2 1024 "$LAB_TMP/initrd" "weft.script=vm/guest-pair.sh" \
-		"weft.args=$end,$vmxnet3"
+		"weft.args=$end:$vmxnet3"
 	vm_qemu=(nsenter "--net=/run/netns/$LAB_M" -- "${vm_qemu[@]}")
 	socket_nic ctl "e1000,mac=52:54:00:00:08:0$end"
 	socket_nic vmx "vmxnet3,mac=52:54:00:00:0b:0$end"

@@ -44,6 +44,7 @@ static enum step parse(struct cpu *cpu)
 	w->now = ticks_now();
 	w->dom = cpu->id & (WEFT_DOMAINS - 1);
 	w->claim = WEFT_CLAIM_EMPTY;
+	w->tries = 0;
 	if (f->kind != FRAME_WIRE) {
 		c = w->c = find_conn(f->qp);
 		if (!c || c->from != cpu->host)

@@ -157,6 +157,8 @@ mutant I8-catchup rx_track.h 's/i < 6 \&\& weft_rx_advance/i < 5 \&\& weft_rx_ad
 mutant I8-word rx_track.h 's/return !~\(was \| bit\) \|\| /return /' '(advance|commit)__' test_core_rx
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(s->state == WEFT_SLOT_OUT\) \{/if (s->state == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
+mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
+mutant I9-hand tx_host.c 's/return w->tries \? TX_HAND : STEP_END;/return STEP_END;/' 'I9 ' --alone
 mutant I10-window tx_claim.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '
 mutant I10-lost tx_score.h 's/^\ttx->lost\[weft_psn_word\(psn\)\] \|= weft_psn_bit\(psn\);//' 'I10 '
 mutant I10-dom tx_state.h 's/^\td->out--;/\td->out -= s->dom != 1;/' 'I10 '

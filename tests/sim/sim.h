@@ -164,6 +164,8 @@ struct work { /* locals of one frame's run through the program */
 	struct weft_seg seg;
 	__u8 flags;
 	uint8_t *target;
+	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
+	uint32_t tries; /* QPs that it has been offered to, and one; 0: no ACK */
 };
 
 struct cpu {
@@ -178,7 +180,8 @@ struct host {
 	struct cpu cpu[SIM_CPUS];
 	uint32_t cpus;
 	int32_t dom_inflight[WEFT_DOMAINS];
-	uint8_t starved[WEFT_DOMAINS]; /* a QP was refused its first token there */
+	uint32_t wait[WEFT_DOMAINS]; /* QPs that were refused their first token there, bits by id */
+	uint32_t turn[WEFT_DOMAINS];
 	int32_t active;
 };
 
@@ -190,7 +193,7 @@ struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
-		moved, yielded, given_back;
+		moved, yielded, handed, given_back;
 };
 
 struct world {
@@ -244,6 +247,7 @@ enum step {
 	TX_FILL_REST,
 	TX_BELL,
 	TX_CLONE,
+	TX_HAND,
 	RX_CLAIM,
 	RX_CATCH_UP,
 	RX_LOOK,

@@ -20,29 +20,43 @@ static int32_t room_of(const struct host *h, __u32 dom)
 	return (int32_t)W.p.budget - h->dom_inflight[dom];
 }
 
-static __u32 grant(struct host *h, __u32 dom, __u32 want, int first)
+static void wait_turn(struct host *h, __u32 dom, uint32_t id)
+{
+	h->wait[dom] |= 1u << id;
+}
+
+/* The QP whose turn it is, which then waits no more, or -1. */
+static int next_turn(struct host *h, __u32 dom)
+{
+	__u32 after = h->wait[dom] & ~((1u << h->turn[dom]) - 1);
+	__u32 id = weft_ctz(after ? after : h->wait[dom]);
+
+	if (!h->wait[dom])
+		return -1;
+	h->wait[dom] &= ~(1u << id);
+	h->turn[dom] = id + 1;
+	return (int)id;
+}
+
+static __u32 grant(struct host *h, __u32 dom, uint32_t id, __u32 want, int first)
 {
 	int32_t room = room_of(h, dom);
 
 	if (room < (int32_t)want)
 		want = room > 0 ? room : 0;
-	if (!want && first) {
-		if (h->dom_inflight[dom] < (int32_t)W.p.hard)
-			want = 1;
-		else
-			h->starved[dom] = 1;
+	if (first && (want || h->dom_inflight[dom] < (int32_t)W.p.hard)) {
+		h->wait[dom] &= ~(1u << id);
+		return want ? want : 1;
 	}
+	if (first)
+		wait_turn(h, dom, id);
 	return want;
 }
 
-/* In a full domain: has a token to be given up, for a QP that has none or for its fair share? */
-static int give_way(struct host *h, const struct weft_tx *tx, __u32 dom)
+/* Does this QP hold more of a full domain than its share? */
+static int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom)
 {
-	int yield = h->starved[dom];
-
-	h->starved[dom] = 0;
-	return yield ||
-	       (h->active > 1 && tx->dom[dom].out * h->active >= W.p.budget + (uint32_t)h->active);
+	return h->active > 1 && tx->dom[dom].out * h->active >= W.p.budget + (uint32_t)h->active;
 }
 
 /* What the application sees; locked. */
@@ -75,6 +89,35 @@ static void claim(struct host *h, struct work *w)
 	}
 	W.st.full += w->claim == WEFT_CLAIM_WINDOW;
 	check_tx(c);
+}
+
+/* The token has nothing to carry for its QP: an ACK's may go to another, a clone dies. */
+static enum step gone(const struct work *w)
+{
+	return w->tries ? TX_HAND : STEP_END;
+}
+
+static enum step next_of(const struct work *w)
+{
+	if (w->claim == WEFT_CLAIM_EMPTY)
+		return TX_RECHECK;
+	return w->claim == WEFT_CLAIM_OK ? TX_FILL : gone(w);
+}
+
+/* Locked: claim for a token that is new to the QP. */
+static void claim_new(struct host *h, struct work *w)
+{
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+	int was = tx->inflight != 0;
+
+	weft_tx_grown(tx, w->dom);
+	check_growing(c);
+	w->wnd = window(h, tx);
+	claim(h, w);
+	if (w->claim == WEFT_CLAIM_EMPTY)
+		weft_ring_absorb(tx, &c->ring);
+	h->active += (tx->inflight != 0) - was;
 }
 
 static void start_clones(struct cpu *cpu, uint32_t n)
@@ -199,8 +242,12 @@ static enum step score(struct cpu *cpu)
 		take_nak(c, f);
 		return STEP_END;
 	}
+	w->hand = room <= 0 ? next_turn(h, w->dom) : -1;
+	w->last = 0;
 	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
 	if (bad) {
+		if (w->hand >= 0)
+			wait_turn(h, w->dom, w->hand);
 		W.st.unsent++;
 		return STEP_END;
 	}
@@ -208,11 +255,13 @@ static enum step score(struct cpu *cpu)
 	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
 	/* who has nothing to send gives its token up anyway, and must find out that it has */
-	yield = room <= 0 && give_way(h, tx, w->dom) && !weft_tx_idle(tx, w->prod);
+	yield = (w->hand >= 0 || (room <= 0 && crowds(h, tx, w->dom))) &&
+		!weft_tx_idle(tx, w->prod);
 	if (!yield && tx->inflight + 1 < w->wnd)
 		grown = grow(cpu, room);
 	if (yield) {
 		w->claim = WEFT_CLAIM_CWND;
+		w->last = !tx->inflight;
 		W.st.yielded++;
 	} else if (!grown) {
 		claim(h, w);
@@ -225,9 +274,8 @@ static enum step score(struct cpu *cpu)
 	h->active += (tx->inflight != 0) - was;
 	if (grown)
 		return STEP_END;
-	if (w->claim == WEFT_CLAIM_EMPTY)
-		return TX_RECHECK;
-	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
+	w->tries = 1;
+	return next_of(w);
 }
 
 static enum step again(struct cpu *cpu)
@@ -240,7 +288,12 @@ static enum step again(struct cpu *cpu)
 	w->wnd = window(h, tx);
 	claim(h, w);
 	h->active += (tx->inflight != 0) - was;
-	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
+	if (w->claim != WEFT_CLAIM_OK)
+		return gone(w);
+	/* a post came after all: whoever's turn it was waits on */
+	if (w->tries && w->hand >= 0)
+		wait_turn(h, w->dom, w->hand);
+	return TX_FILL;
 }
 
 /* A doorbell, a look, or a token sent over: see what is missing and start it. */
@@ -287,7 +340,7 @@ static enum step bell(struct cpu *cpu)
 	share = domain_share(h, w->wnd);
 	share = used < share ? share - used : 0;
 	n = n < share ? n : share;
-	n = n ? grant(h, w->dom, n, first) : 0;
+	n = n ? grant(h, w->dom, c->id, n, first) : 0;
 	start_clones(cpu, n);
 	return STEP_END;
 }
@@ -300,7 +353,6 @@ static enum step clone(struct cpu *cpu)
 	struct weft_tx *tx = &c->gtx.tx;
 	struct host *h = &W.host[cpu->host];
 	const struct frame *f = cpu->cur;
-	int was = tx->inflight != 0;
 
 	if (f->claimed) {
 		const struct weft_tx_slot *s = &tx->slot[weft_tx_at(f->sum)];
@@ -315,16 +367,37 @@ static enum step clone(struct cpu *cpu)
 		return TX_FILL;
 	}
 	c->clones[w->dom]--;
-	weft_tx_grown(tx, w->dom);
-	check_growing(c);
-	w->wnd = window(h, tx);
-	claim(h, w);
-	if (w->claim == WEFT_CLAIM_EMPTY)
-		weft_ring_absorb(tx, &c->ring);
-	h->active += (tx->inflight != 0) - was;
-	if (w->claim == WEFT_CLAIM_EMPTY)
-		return TX_RECHECK;
-	return w->claim == WEFT_CLAIM_OK ? TX_FILL : STEP_END;
+	claim_new(h, w);
+	return next_of(w);
+}
+
+#define HAND_TRIES 4
+
+/* A token that its QP gave up goes to one that waits, as hand_over() in bpf/doorbell.bpf.h. */
+static enum step hand(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct host *h = &W.host[cpu->host];
+	int to = w->hand;
+
+	if (w->tries > HAND_TRIES)
+		return STEP_END;
+	if (to < 0)
+		to = next_turn(h, w->dom);
+	if (w->last)
+		wait_turn(h, w->dom, w->c->id);
+	w->last = 0;
+	w->hand = -1;
+	if (to < 0)
+		return STEP_END;
+	w->tries++;
+	if (W.conn[to]->from != cpu->host || W.conn[to]->closed)
+		return TX_HAND;
+	w->c = W.conn[to];
+	w->prod = w->c->ring.sq_prod;
+	claim_new(h, w);
+	W.st.handed += w->claim == WEFT_CLAIM_OK;
+	return next_of(w);
 }
 
 /* Headers and the first part of the payload; the application may be seen in between. */
@@ -392,10 +465,11 @@ enum step tx_step(struct cpu *cpu, enum step s)
 
 	switch (s) {
 	case TX_SCORE: return score(cpu);
-	case TX_RECHECK: return weft_ring_recheck(&w->c->ring, w->prod) ? TX_AGAIN : STEP_END;
+	case TX_RECHECK: return weft_ring_recheck(&w->c->ring, w->prod) ? TX_AGAIN : gone(w);
 	case TX_AGAIN: w->prod = w->c->ring.sq_prod; return again(cpu);
 	case TX_BELL: return bell(cpu);
 	case TX_CLONE: return clone(cpu);
+	case TX_HAND: return hand(cpu);
 	case TX_FILL: return fill(cpu);
 	case TX_FILL_REST: return fill_rest(cpu);
 	default: return STEP_END;

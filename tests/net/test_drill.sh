@@ -480,7 +480,7 @@ no_more_maps() {
 	(($(bpftool map show | tee "$LAB_TMP/maps" | grep -c '^[0-9]') <= MAPS))
 }
 [ "$LAB_SHARED" = 1 ] || {
-	until_true 30 no_more_maps
+	until_true 90 no_more_maps
 	note "$(<"$LAB_TMP/maps")"
 	t -- no_more_maps ++ "no BPF map more than before"
 }

@@ -101,6 +101,19 @@ cpu_ticks() {	# user and system time of a process, 1/100 s
 	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
 }
 
+# freeze PID: SIGSTOP, and wait until none of its threads runs any more
+freeze() {
+	kill -STOP "$1"
+	until_true 5 frozen "$1"
+}
+
+frozen() {
+	local f
+	for f in /proc/"$1"/task/*/stat; do
+		[[ $(sed 's/.*) //' "$f") == T* ]] || return 1
+	done
+}
+
 # serve NAME NS ARGS...: a netwrite server; its output is $LAB_TMP/NAME, its pid in $SERVER
 serve() {
 	local name=$1 ns=$2

@@ -122,7 +122,7 @@ stop_receiver() {
 	# the server is stopped between accepting and the first round
 	writer c "$LAB_A" --rounds 1 --max 16m --src 32m "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/s" connected "$SERVER"
-	kill -STOP "$SERVER"
+	freeze "$SERVER"
 	before=$(cpu_ticks "$SERVER")
 	t -- lab_wait_line "$LAB_TMP/c" 'round 0' "$CLIENT" 30 ++ "receiver stopped: all WRITEs complete"
 	after=$(cpu_ticks "$SERVER")

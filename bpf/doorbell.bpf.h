@@ -188,14 +188,15 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 
 		/* still out: not convicted while the clone was made */
 		c = WEFT_CLAIM_EMPTY;
-		if (q->tx.nxt - psn - 1 < WEFT_WIN && s->state == WEFT_SLOT_OUT) {
+		if (q->tx.nxt - psn - 1 < WEFT_WIN && weft_slot_state(s) == WEFT_SLOT_OUT) {
 			if (weft_tx_delivered(&q->tx, psn)) {
 				/* another WRITE may have the place of its own by now */
-				from = s->dom;
+				from = weft_slot_dom(s);
 				freed = 1;
 				weft_tx_unlist(&q->tx, s, psn);
 			} else {
-				weft_tx_segment(&q->tx, psn, s->ssn, s->seg, &wk->seg);
+				weft_tx_segment(&q->tx, psn, weft_slot_ssn(&q->tx, s),
+						weft_slot_seg(s), &wk->seg);
 				wk->seg.ev = s->ev;
 				if (s->tries > 1)
 					wk->seg.flags |= WEFT_F_RETX;

@@ -309,7 +309,7 @@ static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const str
 	if (known && !q->tx.err) {
 		q->tx.err = WEFT_TX_ERR_NAK;
 		q->tx.err_info = bpf_ntohl(p->u.h.nak.code);
-		q->tx.err_ssn = q->tx.slot[weft_tx_at(psn)].ssn;
+		q->tx.err_ssn = weft_slot_ssn(&q->tx, &q->tx.slot[weft_tx_at(psn)]);
 		publish_err(&q->tx, ring);
 	}
 	bpf_spin_unlock(&q->lock);

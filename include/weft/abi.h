@@ -309,7 +309,7 @@ struct weft_stats { /* per-CPU map stats[0]; field names show in bpftool */
 };
 
 _Static_assert(sizeof(struct weft_wqe) == 32, "send queue entry");
-_Static_assert(sizeof(struct weft_tx_slot) == 32, "slot");
+_Static_assert(sizeof(struct weft_tx_slot) == 16, "slot");
 _Static_assert(sizeof(struct weft_ring) == 320 + 32 * WEFT_SQ_DEPTH, "ring");
 _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
 _Static_assert(sizeof(struct weft_devcfg) == 48, "devcfg");

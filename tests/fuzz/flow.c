@@ -140,9 +140,9 @@ static void count_slots(const struct weft_tx *tx)
 	uint32_t out = 0, lost = 0, per[WEFT_DOMAINS] = { 0 };
 
 	for (uint32_t i = 0; i < WEFT_WIN; i++)
-		if (tx->slot[i].state == WEFT_SLOT_OUT) {
+		if (weft_slot_state(&tx->slot[i]) == WEFT_SLOT_OUT) {
 			out++;
-			per[tx->slot[i].dom % WEFT_DOMAINS]++;
+			per[weft_slot_dom(&tx->slot[i]) % WEFT_DOMAINS]++;
 		}
 	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++)
 		lost += __builtin_popcountll(tx->lost[i]);
@@ -158,7 +158,7 @@ static void count_slots(const struct weft_tx *tx)
 		uint64_t bit = weft_psn_bit(psn);
 
 		if (!(tx->delivered[w] & bit) && !(tx->lost[w] & bit) &&
-		    tx->slot[weft_tx_at(psn)].state != WEFT_SLOT_OUT)
+		    weft_slot_state(&tx->slot[weft_tx_at(psn)]) != WEFT_SLOT_OUT)
 			fuzz_fail("I10: PSN %u is neither delivered, out nor lost", psn - FX_PSN);
 	}
 }
@@ -172,7 +172,7 @@ static void check_lists(const struct weft_tx *tx)
 		for (uint32_t n = 0; n < tx->dom[d].out; n++) {
 			const struct weft_tx_slot *s = &tx->slot[at % WEFT_WIN];
 
-			if (s->state != WEFT_SLOT_OUT || s->dom != d || (n && s->prev != was))
+			if (weft_slot_state(s) != WEFT_SLOT_OUT || weft_slot_dom(s) != d || (n && s->prev != was))
 				fuzz_fail("I10: the list of domain %d is broken", d);
 			was = at;
 			at = s->next;

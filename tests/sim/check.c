@@ -72,9 +72,9 @@ static void count_slots(struct conn *c)
 	uint32_t out = 0, per[WEFT_DOMAINS] = { 0 };
 
 	for (uint32_t i = 0; i < WEFT_WIN; i++)
-		if (tx->slot[i].state == WEFT_SLOT_OUT) {
+		if (weft_slot_state(&tx->slot[i]) == WEFT_SLOT_OUT) {
 			out++;
-			per[tx->slot[i].dom & (WEFT_DOMAINS - 1)]++;
+			per[weft_slot_dom(&tx->slot[i]) & (WEFT_DOMAINS - 1)]++;
 		}
 	for (unsigned d = 0; d < WEFT_DOMAINS; d++)
 		if (per[d] != tx->dom[d].out)
@@ -90,7 +90,7 @@ static void count_slots(struct conn *c)
 			if (!c->psn[psn - c->psn0].placed)
 				fail("I3", "qp %u: PSN %u delivered, not placed", c->id,
 				     psn - c->psn0);
-		} else if (tx->slot[weft_tx_at(psn)].state != WEFT_SLOT_OUT &&
+		} else if (weft_slot_state(&tx->slot[weft_tx_at(psn)]) != WEFT_SLOT_OUT &&
 			   !(tx->lost[w] & bit)) {
 			fail("I10", "qp %u: PSN %u is forgotten: not delivered, out or lost", c->id,
 			     psn - c->psn0);
@@ -190,7 +190,7 @@ void check_data_frame(const struct conn *c, const struct frame *f, const struct 
 		fail("I13", "qp %u: PSN %#x leaves with PSN %#x, TTL %u, CE %u", c->id, s->psn,
 		     be32toh(f->h.psn), f->ttl, f->ce);
 	/* unless its token was given up meanwhile, and another one took over */
-	if (sl->state == WEFT_SLOT_OUT && tx->nxt - s->psn - 1 < WEFT_WIN && sl->tries == 1 &&
+	if (weft_slot_state(sl) == WEFT_SLOT_OUT && tx->nxt - s->psn - 1 < WEFT_WIN && sl->tries == 1 &&
 	    sl->ts != ts)
 		fail("I13", "qp %u: PSN %#x leaves with another time than logged", c->id, s->psn);
 }

@@ -261,7 +261,7 @@ static uint64_t state_hash(void)
 	explore_mix(&h, M.tx.nxt ^ (uint64_t)M.tx.una << 8 ^ (uint64_t)M.tx.inflight << 16);
 	explore_mix(&h, M.tx.cons ^ (uint64_t)M.tx.done << 8 ^ (uint64_t)M.tx.hint << 16);
 	for (uint32_t i = 0; i < 16; i++)
-		explore_mix(&h, M.tx.slot[i].state);
+		explore_mix(&h, weft_slot_state(&M.tx.slot[i]));
 	explore_mix(&h, M.tx.delivered[0]);
 	for (uint32_t i = 0; i < M.threads; i++) {
 		const struct thread *t = &M.t[i];

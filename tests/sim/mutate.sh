@@ -137,7 +137,7 @@ mutant I2-back rx_track.h '/claimed, ~weft_psn_bit\(psn\)/d' 'I2: .*stays claime
 mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
 mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
-mutant I3-done tx_score.h 's/tx->cons : tx->slot(.*)\.ssn;/tx->cons : tx->slot\1.ssn + 1;/' 'I3 '
+mutant I3-done tx_score.h 's/tx->cons : (weft_slot_ssn.*);/tx->cons : \1 + 1;/' 'I3 '
 mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(w->claimed | (weft_psn_bit/' 'I[348] '
 mutant I4-commit rx_track.h 's/ \|\| (.*)rx->nlast != 0;/;/' 'I10 .*not finished|I1 |I4 '
 mutant I5-unsent tx_score.h 's/\(__s32\)age < 1 \|\| //' 'I5 '
@@ -151,17 +151,17 @@ mutant I7-publish ring.h 's/^\t__sync_synchronize\(\);//' 'I7' --i7
 mutant I7-fence ring.h 's/^\tweft_fetched\(__sync_fetch_and_add\(&r->tx_fence, 1\)\);//' 'I7' --i7
 mutant I7-recheck ring.h 's/return (.*)sq_prod != prod_seen/return 0/' 'I7' --i7
 mutant I8-window tx_claim.h 's/if \(psn - tx->una >= WEFT_WIN (.*)\)$/if (0)/' 'I(8|10) '
-mutant I8-slot tx_claim.h 's/ \|\| s->state == WEFT_SLOT_OUT\)/)/' 'I(8|10) '
+mutant I8-slot tx_claim.h 's/ \|\| weft_slot_state\(s\) == WEFT_SLOT_OUT\)/)/' 'I(8|10) '
 mutant I8-lags rx_track.h 's/return (.*) >= WEFT_WIN \/ 2;/return 0;/' 'I8 '
 mutant I8-catchup rx_track.h 's/i < 6 \&\& weft_rx_advance/i < 5 \&\& weft_rx_advance/' 'catch_up__' test_core_rx
 mutant I8-word rx_track.h 's/return !~\(was \| bit\) \|\| /return /' '(advance|commit)__' test_core_rx
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
-mutant I9-token tx_score.h 's/if \(s->state == WEFT_SLOT_OUT\) \{/if (s->state == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
+mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT\) \{/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
 mutant I9-hand tx_host.c 's/return w->tries \? TX_HAND : STEP_END;/return STEP_END;/' 'I9 ' --alone
 mutant I10-window tx_claim.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '
 mutant I10-lost tx_score.h 's/^\ttx->lost\[weft_psn_word\(psn\)\] \|= weft_psn_bit\(psn\);//' 'I10 '
-mutant I10-dom tx_state.h 's/^\td->out--;/\td->out -= s->dom != 1;/' 'I10 '
+mutant I10-dom tx_state.h 's/^\td->out--;/\td->out -= weft_slot_dom(s) != 1;/' 'I10 '
 mutant I10-rescue tx_claim.h 's/out->freed = was - d->out;/out->freed = 0;/' 'I10 '
 mutant I10-growing tx_claim.h 's/^\t\td->growing--;/\t\t;/' 'I10 '
 mutant I10-unlist tx_claim.h 's/^\t\tweft_tx_unlist\(tx, s, psn\);//' 'I10 '

@@ -214,7 +214,7 @@ static void take_nak(struct conn *c, const struct frame *f)
 		return;
 	tx->err = WEFT_TX_ERR_NAK;
 	tx->err_info = be32toh(f->h.nak.code);
-	tx->err_ssn = tx->slot[weft_tx_at(psn)].ssn;
+	tx->err_ssn = weft_slot_ssn(tx, &tx->slot[weft_tx_at(psn)]);
 	c->ring.tx_err_info = tx->err_info;
 	c->ring.tx_err = tx->err;
 }
@@ -357,9 +357,9 @@ static enum step clone(struct cpu *cpu)
 	if (f->claimed) {
 		const struct weft_tx_slot *s = &tx->slot[weft_tx_at(f->sum)];
 
-		if (tx->nxt - f->sum - 1 >= WEFT_WIN || s->state != WEFT_SLOT_OUT)
+		if (tx->nxt - f->sum - 1 >= WEFT_WIN || weft_slot_state(s) != WEFT_SLOT_OUT)
 			return STEP_END;
-		weft_tx_segment(tx, f->sum, s->ssn, s->seg, &w->seg);
+		weft_tx_segment(tx, f->sum, weft_slot_ssn(tx, s), weft_slot_seg(s), &w->seg);
 		w->seg.ev = s->ev;
 		if (s->tries > 1)
 			w->seg.flags |= WEFT_F_RETX;

@@ -383,8 +383,8 @@ static void lists__random_order(void **state)
 			__u32 at = s->tx.dom[d].head, n = s->tx.dom[d].out;
 
 			for (__u32 k = 0; k < n; k++) {
-				assert_int_equal(s->tx.slot[at].state, WEFT_SLOT_OUT);
-				assert_int_equal(s->tx.slot[at].dom, d);
+				assert_int_equal(weft_slot_state(&s->tx.slot[at]), WEFT_SLOT_OUT);
+				assert_int_equal(weft_slot_dom(&s->tx.slot[at]), d);
 				if (k + 1 == n)
 					assert_int_equal(at, s->tx.dom[d].tail);
 				else

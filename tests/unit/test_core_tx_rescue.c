@@ -4,7 +4,7 @@
 
 /* ---- places ---- */
 
-_Static_assert(sizeof(struct weft_tx_slot) == 32, "half a cache line a PSN");
+_Static_assert(sizeof(struct weft_tx_slot) == 16, "a quarter of a cache line a PSN");
 _Static_assert(sizeof(struct weft_tx_dom) == 64, "a cache line a domain");
 _Static_assert(sizeof(struct weft_rx_word) == 64, "a cache line a word");
 
@@ -231,7 +231,7 @@ static void rescue__late_ack_of_the_original(void **state)
 	assert_int_equal(s->tx.rtt.reo_mult, 0);
 	claim_n(s, 1, OLD + 9, 0);
 	/* the slot's next packet is an ordinary one */
-	assert_int_equal(s->tx.slot[weft_tx_at(WEFT_WIN)].rescued, 0);
+	assert_int_equal(s->tx.slot[weft_tx_at(WEFT_WIN)].st & WEFT_SLOT_RESCUED, 0);
 	test_free(s);
 }
 

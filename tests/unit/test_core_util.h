@@ -53,7 +53,7 @@ static inline void check_books(const struct sender *s)
 	__u32 out = 0, lost = 0, bits = 0, sum = 0;
 
 	for (__u32 i = 0; i < WEFT_WIN; i++)
-		out += tx->slot[i].state == WEFT_SLOT_OUT;
+		out += weft_slot_state(&tx->slot[i]) == WEFT_SLOT_OUT;
 	for (__u32 i = 0; i < WEFT_WIN_WORDS; i++)
 		bits += weft_popcount(tx->lost[i]);
 	for (__u32 i = 0; i < WEFT_DOMAINS; i++)
@@ -63,7 +63,7 @@ static inline void check_books(const struct sender *s)
 		int l = !!(tx->lost[weft_psn_word(psn)] & weft_psn_bit(psn));
 
 		lost += l;
-		if (!weft_tx_delivered(tx, psn) && sl->state != WEFT_SLOT_OUT && !l)
+		if (!weft_tx_delivered(tx, psn) && weft_slot_state(sl) != WEFT_SLOT_OUT && !l)
 			fail_msg("PSN %#x is neither delivered nor out nor lost", psn);
 	}
 	assert_int_equal(out, tx->inflight);

@@ -90,7 +90,7 @@ weft_inline __u32 weft_tx_first_lost(const struct weft_tx *tx)
 weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 dom,
 					   struct weft_seg *out)
 {
-	__u32 from = tx->slot[weft_tx_at(tx->una)].dom, limit = 2 * weft_reo_wnd(&tx->rtt), was;
+	__u32 from = weft_slot_dom(&tx->slot[weft_tx_at(tx->una)]), limit = 2 * weft_reo_wnd(&tx->rtt), was;
 	enum weft_claim r = WEFT_CLAIM_WINDOW;
 	struct weft_tx_dom *d;
 
@@ -110,9 +110,9 @@ weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 
 		if (weft_tx_delivered(tx, psn))
 			continue;
 		tx->stuck = from;
-		s->rescued = 1;
+		s->st |= WEFT_SLOT_RESCUED;
 		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
-		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+		weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
 		weft_tx_list(tx, s, psn, now, dom);
@@ -155,7 +155,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
 		tx->nlost--;
 		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
-		weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+		weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
 		weft_tx_list(tx, s, psn, now, dom);
@@ -164,7 +164,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 
 	psn = tx->nxt;
 	s = &tx->slot[weft_tx_at(psn)];
-	if (psn - tx->una >= WEFT_WIN || s->state == WEFT_SLOT_OUT)
+	if (psn - tx->una >= WEFT_WIN || weft_slot_state(s) == WEFT_SLOT_OUT)
 		return weft_tx_rescue(tx, now, dom, out);
 	if (prod - tx->done > WEFT_SQ_DEPTH) {
 		tx->err = WEFT_TX_ERR_RING;
@@ -192,10 +192,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	}
 	s->ssn = tx->cons;
 	s->seg = tx->seg;
+	s->seg_hi = tx->seg >> 16;
 	s->tries = 0;
-	s->rescued = 0;
+	s->st = WEFT_SLOT_IDLE;
 	s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
-	weft_tx_segment(tx, psn, s->ssn, s->seg, out);
+	weft_tx_segment(tx, psn, tx->cons, tx->seg, out);
 	if (out->flags & WEFT_F_LAST) {
 		tx->cons++;
 		tx->seg = 0;

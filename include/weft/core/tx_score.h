@@ -30,7 +30,7 @@ weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u
 	weft_tx_unlist(tx, s, psn);
 	if (weft_tx_delivered(tx, psn))
 		return;
-	s->state = WEFT_SLOT_LOST;
+	weft_slot_set(s, WEFT_SLOT_LOST);
 	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
 	tx->nlost++;
 	tx->losses++;
@@ -91,7 +91,7 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 			break;
 	}
 	tx->una = una;
-	tx->done = una == tx->nxt ? tx->cons : tx->slot[weft_tx_at(una)].ssn;
+	tx->done = una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
 }
 
 /*
@@ -157,7 +157,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	struct weft_tx_slot *s = &tx->slot[weft_tx_at(a->psn)];
 	struct weft_cc_event ev = { .now = now, .inflight = tx->inflight, .ev = s->ev };
 	__u32 used = tx->nxt - tx->una, rtt = now - a->ts;
-	__u32 dom = s->dom & (WEFT_DOMAINS - 1);
+	__u32 dom = weft_slot_dom(s) & (WEFT_DOMAINS - 1);
 	__s32 ahead = weft_psn_diff(a->cum, tx->una);
 	__u32 age = tx->nxt - a->psn; /* 1 for the newest PSN sent */
 	__u32 losses = tx->losses, done = tx->done, surplus = tx->surplus;
@@ -190,21 +190,21 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	}
 	weft_tx_slide(tx);
 
-	if (s->state == WEFT_SLOT_OUT) {
+	if (weft_slot_state(s) == WEFT_SLOT_OUT) {
 		/* the echoed time tells the original from its retransmission */
 		weft_tx_unlist(tx, s, a->psn);
 		newest = s->ts == a->ts;
-		if (s->tries > 1 && !newest && !s->rescued) {
+		if (s->tries > 1 && !newest && !(s->st & WEFT_SLOT_RESCUED)) {
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 		}
 	} else {
 		tx->surplus++;
 		/* convicted, not yet sent again, and here after all */
-		if (s->state == WEFT_SLOT_LOST) {
+		if (weft_slot_state(s) == WEFT_SLOT_LOST) {
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
-			s->state = WEFT_SLOT_IDLE;
+			weft_slot_set(s, WEFT_SLOT_IDLE);
 		}
 	}
 	weft_reo_calm(&tx->rtt);

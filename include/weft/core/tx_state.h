@@ -46,19 +46,22 @@ struct weft_wqe {
 	__u32 posted; /* when, wire ticks; 0: not told. For statistics only */
 };
 
-/* One PSN of the window: half a cache line, and its neighbour there is half a window away. */
+/*
+ * One PSN of the window: a quarter of a cache line, and its neighbours there are
+ * a quarter of a window away. Packed by hand, since the kernel takes no bit
+ * fields beside a lock; read it with the functions below.
+ */
 struct weft_tx_slot {
-	__u32 ssn;        /* which work request */
-	__u32 seg;        /* which segment of it */
 	__u32 ts;         /* when it last went out */
 	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
-	__u8 state;       /* enum weft_slot_state */
-	__u8 dom;         /* ordering domain of its last transmission */
+	__u16 ssn;        /* which work request: its lower half */
+	__u16 seg;        /* which segment of it: the lower 16 bits */
+	__u8 seg_hi;
+	__u8 tries; /* transmissions, saturating */
 	__u8 ev;
-	__u8 tries;   /* transmissions, saturating */
-	__u8 rescued; /* sent again only because its CPU did not move */
-	__u8 pad[11];
+	__u8 st; /* enum weft_slot_state | WEFT_SLOT_RESCUED | ordering domain << 4 */
 };
+#define WEFT_SLOT_RESCUED 0x4 /* sent again only because its CPU did not move */
 
 /* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
 struct weft_tx_dom {
@@ -141,13 +144,40 @@ weft_inline __u64 weft_tx_packets(const struct weft_tx *tx)
 	return (((__u64)tx->wraps << 32) | tx->nxt) - tx->psn0 + tx->retransmits;
 }
 
+weft_inline __u32 weft_slot_state(const struct weft_tx_slot *s)
+{
+	return s->st & 3;
+}
+
+weft_inline void weft_slot_set(struct weft_tx_slot *s, enum weft_slot_state state)
+{
+	s->st = (s->st & ~3) | state;
+}
+
+/* The ordering domain of its last transmission. */
+weft_inline __u32 weft_slot_dom(const struct weft_tx_slot *s)
+{
+	return s->st >> 4;
+}
+
+weft_inline __u32 weft_slot_seg(const struct weft_tx_slot *s)
+{
+	return s->seg | (__u32)s->seg_hi << 16;
+}
+
+/* The work request that it is of: one of the last 2^16 begun. */
+weft_inline __u32 weft_slot_ssn(const struct weft_tx *tx, const struct weft_tx_slot *s)
+{
+	return tx->cons - (__u16)(tx->cons - s->ssn);
+}
+
 /*
  * A PSN's place in the window: neighbours lie on different cache lines, since
  * different CPUs are busy with them at the same time.
  */
 weft_inline __u32 weft_tx_at(__u32 psn)
 {
-	__u32 at = psn << 1 | (psn / (WEFT_WIN / 2) & 1);
+	__u32 at = psn << 2 | (psn / (WEFT_WIN / 4) & 3);
 
 	/* mask last: 6.1's verifier knows no bounds of a 32-bit OR */
 	__asm__("" : "+r"(at));
@@ -157,7 +187,7 @@ weft_inline __u32 weft_tx_at(__u32 psn)
 /* The PSN that has place `at`, of those older than nxt. */
 weft_inline __u32 weft_tx_psn(const struct weft_tx *tx, __u32 at)
 {
-	__u32 low = at >> 1 | (at & 1) * (WEFT_WIN / 2), newest = tx->nxt - 1;
+	__u32 low = at >> 2 | (at & 3) * (WEFT_WIN / 4), newest = tx->nxt - 1;
 
 	return newest - ((newest - low) & (WEFT_WIN - 1));
 }
@@ -177,8 +207,7 @@ weft_inline void weft_tx_list(struct weft_tx *tx, struct weft_tx_slot *s, __u32 
 
 	s->ts = now;
 	s->prev = tail;
-	s->state = WEFT_SLOT_OUT;
-	s->dom = dom & (WEFT_DOMAINS - 1);
+	s->st = WEFT_SLOT_OUT | (s->st & WEFT_SLOT_RESCUED) | (dom & (WEFT_DOMAINS - 1)) << 4;
 	if (s->tries != 255)
 		s->tries++;
 	if (d->out++) {
@@ -195,7 +224,7 @@ weft_inline void weft_tx_list(struct weft_tx *tx, struct weft_tx_slot *s, __u32 
 /* The token of slot s, PSN psn, is no longer out. */
 weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
-	struct weft_tx_dom *d = &tx->dom[s->dom & (WEFT_DOMAINS - 1)];
+	struct weft_tx_dom *d = &tx->dom[weft_slot_dom(s) & (WEFT_DOMAINS - 1)];
 	__u32 prev = s->prev & (WEFT_WIN - 1), next = s->next & (WEFT_WIN - 1);
 	__u32 at = weft_tx_at(psn);
 
@@ -207,7 +236,7 @@ weft_inline void weft_tx_unlist(struct weft_tx *tx, struct weft_tx_slot *s, __u3
 		d->tail = prev;
 	else
 		tx->slot[next].prev = prev;
-	s->state = WEFT_SLOT_IDLE;
+	weft_slot_set(s, WEFT_SLOT_IDLE);
 	d->out--;
 	tx->inflight--;
 }

@@ -321,8 +321,7 @@ static int publish_mr(struct weft_dev *dev, struct weft_mr *mr)
 		e->off = (uint8_t *)mr->addr - mr->pool->base;
 		e->len = mr->len;
 		e->pd = mr->pd->id;
-		e->rights = (mr->access & WEFT_LOCAL ? WEFT_ACCESS_LOCAL : 0) |
-			    (mr->access & WEFT_REMOTE_WRITE ? WEFT_ACCESS_REMOTE_WRITE : 0);
+		e->rights = mr->access & WEFT_ACCESS_ALL;
 		mr->key = WEFT_KEY(idx, gen);
 		__atomic_store_n(&e->key, mr->key, __ATOMIC_RELEASE);
 	}
@@ -339,10 +338,11 @@ int weft_mr_reg(struct weft_dev *dev, struct weft_pd *pd, void *addr, size_t len
 	struct weft_mr *mr;
 	int err;
 
-	if (!out || !access || (access & ~(WEFT_LOCAL | WEFT_REMOTE_WRITE)))
+	if (!out || !access || (access & ~WEFT_ACCESS_ALL))
 		return weft_err(EINVAL, dev->ifname,
-				"access 0x%x is not possible; give WEFT_LOCAL, "
-				"WEFT_REMOTE_WRITE or both",
+				"access 0x%x is not possible; give one or more of WEFT_LOCAL, "
+				"WEFT_LOCAL_WRITE, WEFT_REMOTE_READ, WEFT_REMOTE_WRITE, "
+				"WEFT_REMOTE_ATOMIC",
 				access);
 	if (len < MR_MIN || len > WEFT_MSG_MAX)
 		return weft_err(EINVAL, dev->ifname,
@@ -445,3 +445,9 @@ void weft_mem_fini(struct weft_dev *dev)
 	}
 	dev->pd0 = NULL;
 }
+
+_Static_assert(WEFT_LOCAL == WEFT_ACCESS_LOCAL && WEFT_REMOTE_WRITE == WEFT_ACCESS_REMOTE_WRITE &&
+		       WEFT_LOCAL_WRITE == WEFT_ACCESS_LOCAL_WRITE &&
+		       WEFT_REMOTE_READ == WEFT_ACCESS_REMOTE_READ &&
+		       WEFT_REMOTE_ATOMIC == WEFT_ACCESS_REMOTE_ATOMIC,
+	       "rights in the table are those of the call");

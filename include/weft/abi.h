@@ -75,12 +75,17 @@ struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: 
 
 /* ---- memory ---- */
 
-#define WEFT_ACCESS_LOCAL        0x1 /* source of WRITEs */
-#define WEFT_ACCESS_REMOTE_WRITE 0x2
+/* Rights; the values are those of weft.h. */
+#define WEFT_ACCESS_LOCAL         0x1 /* source of what is sent */
+#define WEFT_ACCESS_REMOTE_WRITE  0x2
+#define WEFT_ACCESS_LOCAL_WRITE   0x4 /* target of own READs, RECEIVEs, results of atomics */
+#define WEFT_ACCESS_REMOTE_READ   0x8
+#define WEFT_ACCESS_REMOTE_ATOMIC 0x10
+#define WEFT_ACCESS_ALL           0x1f
 
 /* Key: index in the table | generation << 12. */
-#define WEFT_KEY_IDX(key)        ((key) & (WEFT_MRS - 1))
-#define WEFT_KEY(idx, gen)       ((idx) | (__u32)(gen) << 12)
+#define WEFT_KEY_IDX(key)         ((key) & (WEFT_MRS - 1))
+#define WEFT_KEY(idx, gen)        ((idx) | (__u32)(gen) << 12)
 
 struct weft_mr_ent { /* map mrs[index], written by the control plane */
 	__u32 key;   /* 0: free */

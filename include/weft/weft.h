@@ -106,8 +106,12 @@ int weft_free(struct weft_dev *dev, void *addr);
 int weft_pd_alloc(struct weft_dev *dev, struct weft_pd **pd);
 int weft_pd_free(struct weft_pd *pd); /* -EBUSY while used */
 
-#define WEFT_LOCAL        0x1 /* may be the source of WRITEs */
-#define WEFT_REMOTE_WRITE 0x2 /* peers may WRITE it */
+/* Rights. A process reads and writes its own memory as it likes; these are about the QPs of its PD. */
+#define WEFT_LOCAL         0x1  /* may be the source of what is sent */
+#define WEFT_REMOTE_WRITE  0x2  /* peers may WRITE it */
+#define WEFT_LOCAL_WRITE   0x4  /* may be where received and fetched bytes are put */
+#define WEFT_REMOTE_READ   0x8  /* peers may READ it */
+#define WEFT_REMOTE_ATOMIC 0x10 /* peers may do atomic operations in it */
 
 /*
  * Register [addr, addr + len), 64 bytes to 1 GiB, inside one weft_alloc().

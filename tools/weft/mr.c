@@ -14,14 +14,30 @@ static const char help[] =
 	"Memory regions registered on DEV or on every interface: key, pool and place in it, length,\n"
 	"rights, protection domain, and the process that owns it.\n";
 
+static const struct {
+	unsigned bit;
+	const char *name;
+} rights[] = {
+	{ WEFT_ACCESS_LOCAL, "local" },
+	{ WEFT_ACCESS_LOCAL_WRITE, "local-write" },
+	{ WEFT_ACCESS_REMOTE_READ, "remote-read" },
+	{ WEFT_ACCESS_REMOTE_WRITE, "remote-write" },
+	{ WEFT_ACCESS_REMOTE_ATOMIC, "remote-atomic" },
+};
+#define RIGHTS (sizeof(rights) / sizeof(rights[0]))
+
 static void show_text(const struct pinned *p, const struct weft_mr_ent *m, int pid)
 {
-	bool local = m->rights & WEFT_ACCESS_LOCAL, remote = m->rights & WEFT_ACCESS_REMOTE_WRITE;
+	const char *comma = "";
 
-	printf("%s key 0x%08x pool %u off %llu len %llu rights %s%s%s pd 0x%08x owner %u",
-	       p->ifname, m->key, m->pool, (unsigned long long)m->off, (unsigned long long)m->len,
-	       local ? "local" : "", local && remote ? "," : "", remote ? "remote-write" : "",
-	       m->pd, m->owner - 1);
+	printf("%s key 0x%08x pool %u off %llu len %llu rights ", p->ifname, m->key, m->pool,
+	       (unsigned long long)m->off, (unsigned long long)m->len);
+	for (unsigned i = 0; i < RIGHTS; i++)
+		if (m->rights & rights[i].bit) {
+			printf("%s%s", comma, rights[i].name);
+			comma = ",";
+		}
+	printf(" pd 0x%08x owner %u", m->pd, m->owner - 1);
 	if (pid)
 		printf(" pid %d", pid);
 	putchar('\n');
@@ -37,10 +53,9 @@ static void show_json(const struct pinned *p, const struct weft_mr_ent *m, int p
 	cli_add_u64(o, "pool", m->pool);
 	cli_add_u64(o, "off", m->off);
 	cli_add_u64(o, "len", m->len);
-	if (m->rights & WEFT_ACCESS_LOCAL)
-		json_object_array_add(r, json_object_new_string("local"));
-	if (m->rights & WEFT_ACCESS_REMOTE_WRITE)
-		json_object_array_add(r, json_object_new_string("remote-write"));
+	for (unsigned i = 0; i < RIGHTS; i++)
+		if (m->rights & rights[i].bit)
+			json_object_array_add(r, json_object_new_string(rights[i].name));
 	json_object_object_add(o, "rights", r);
 	cli_add_u64(o, "pd", m->pd);
 	cli_add_u64(o, "owner", m->owner - 1);

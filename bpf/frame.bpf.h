@@ -36,7 +36,9 @@ struct work {
 	__u32 cpu;                /* with V_MOVE */
 	__s32 hand;               /* with V_HAND */
 	__u32 acked;              /* when the ACK was scored, ticks; 0: it was not */
-	__u32 wrote;              /* WRITEs that it completed */
+	__u32 wrote;              /* work requests that it completed */
+	__u32 answer;             /* 1: what it brought is in memory */
+	__u64 result;             /* of an atomic */
 	__u32 left;               /* clones asked for that weft_fill has not seen yet */
 	__u32 held;               /* 1: frames went out that the driver may not have been told of */
 	union weft_hdr_words out; /* header to be sent */

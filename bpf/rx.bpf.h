@@ -5,16 +5,19 @@
 
 #include "telemetry.bpf.h"
 
-/* Shrink the frame to headers only and finish it with what is in wk->out. */
+/*
+ * Cut the frame to headers and len bytes, and finish it with what is in wk->out. Unless it
+ * brings what was asked for it is never longer than what it answers (I6).
+ */
 static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_stats *st,
-					       const struct weft_qpctl *ctl, struct work *wk)
+					       const struct weft_qpctl *ctl, struct work *wk,
+					       __u32 len)
 {
 	union weft_hdr_words *u = &wk->out;
 	const struct weft_pkt *p = &wk->pkt;
 	__u32 flen = frame_len(ctx);
 
-	/* I6: never longer than what it answers */
-	if (frame_resize(ctx, flen, p->hl))
+	if (frame_resize(ctx, flen, p->hl + len))
 		return drop(st, reply);
 	u->h.ver = WEFT_WIRE_VER;
 	u->h.ev = p->u.h.ev;
@@ -22,7 +25,8 @@ static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_s
 	u->h.conn = p->u.h.conn;
 	u->h.psn = p->u.h.psn;
 	u->h.ts = p->u.h.ts;
-	if (frame_finish(ctx, ctl, wk, 0))
+	u->h.len = bpf_htons(len);
+	if (frame_finish(ctx, ctl, wk, len))
 		return drop(st, reply);
 	return V_TX;
 }
@@ -36,12 +40,12 @@ static __always_inline enum weft_verdict reply_nak(struct xdp_md *ctx, struct we
 	wk->out.h.nak.code = bpf_htonl(code);
 	wk->out.h.nak.psn = bpf_htonl(psn);
 	count(st, tx_nak);
-	return reply(ctx, st, ctl, wk);
+	return reply(ctx, st, ctl, wk, 0);
 }
 
-static __always_inline enum weft_verdict reply_ack(struct xdp_md *ctx, struct weft_stats *st,
-						   const struct weft_qpctl *ctl, struct weft_rx *rx,
-						   struct work *wk, __u8 flags)
+/* What ACK and REPLY say of the window, into wk->out. */
+static __always_inline void ack_header(struct weft_stats *st, struct weft_rx *rx, struct work *wk,
+				       __u8 op, __u8 flags)
 {
 	union weft_hdr_words *u = &wk->out;
 	struct weft_rx_sack sack;
@@ -52,25 +56,33 @@ static __always_inline enum weft_verdict reply_ack(struct xdp_md *ctx, struct we
 		count(st, rx_ce);
 	}
 	u->w[0] = u->w[3] = u->w[6] = u->w[7] = 0;
-	u->h.op = WEFT_OP_ACK;
+	u->h.op = op;
 	u->h.flags = flags;
 	u->h.ack.cum = bpf_htonl(sack.cum);
 	u->h.ack.msn = bpf_htonl(sack.msn);
 	u->h.ack.sack = bpf_cpu_to_be64(sack.bits);
 	u->h.ack.sack_base = bpf_htonl(sack.base);
 	count(st, tx_ack);
-	return reply(ctx, st, ctl, wk);
+}
+
+static __always_inline enum weft_verdict reply_ack(struct xdp_md *ctx, struct weft_stats *st,
+						   const struct weft_qpctl *ctl, struct weft_rx *rx,
+						   struct work *wk, __u8 flags)
+{
+	ack_header(st, rx, wk, WEFT_OP_ACK, flags);
+	return reply(ctx, st, ctl, wk, 0);
 }
 
 /*
- * May this message be written? 0, or the NAK code. The whole message is checked
+ * Does the MR named by the packet allow this for the whole message of mlen bytes, moff of
+ * which lie before the packet's place? 0, or the NAK code. The whole message is checked
  * with every packet, so that a message that does not fit writes no byte (I5).
  */
 static __always_inline __u32 check_target(struct weft_stats *st, const struct weft_qpctl *ctl,
-					  const struct weft_pkt *p, __u32 *pool, __u64 *off)
+					  const struct weft_pkt *p, __u32 right, __u32 moff,
+					  __u32 mlen, __u32 *pool, __u64 *off)
 {
 	__u32 key = bpf_ntohl(p->u.h.data.rkey), idx = WEFT_KEY_IDX(key);
-	__u32 moff = bpf_ntohl(p->u.h.data.moff), mlen = bpf_ntohl(p->u.h.data.mlen);
 	__u64 roff = bpf_be64_to_cpu(p->u.h.data.roff), base = roff - moff;
 	const struct weft_mr_ent *mr = bpf_map_lookup_elem(&mrs, &idx);
 	__u32 has = mr ? READ_ONCE(mr->key) : 0;
@@ -84,7 +96,7 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 		st->drop.pd++;
 		return WEFT_NAK_PD;
 	}
-	if (!(mr->rights & WEFT_ACCESS_REMOTE_WRITE)) {
+	if (!(mr->rights & right)) {
 		st->drop.rights++;
 		return WEFT_NAK_RIGHTS;
 	}
@@ -95,6 +107,13 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 	*pool = mr->pool;
 	*off = mr->off + roff;
 	return 0;
+}
+
+/* Do the numbers of a segment fit each other? */
+static __always_inline bool segment_ok(__u32 len, __u32 moff, __u32 mlen, __u32 last)
+{
+	return len <= WEFT_PAYLOAD_MAX && mlen <= WEFT_MSG_MAX && moff <= mlen &&
+	       len <= mlen - moff && (len || !mlen) && !last == (moff + len != mlen);
 }
 
 /* I5: refuse, and put the QP in error: every later DATA gets the same answer. */
@@ -130,16 +149,17 @@ STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_stats *st = stats_get();
 	bool arrived;
-	__u32 msn;
+	__u32 was;
 
 	if (!ctl || !q || !ring || !st)
 		return 0;
 	bpf_spin_lock(&q->lock);
-	msn = q->rx.msn;
+	was = q->rx.msn - q->rx.quiet;
 	weft_rx_catch_up(&q->rx);
-	arrived = q->rx.msn != msn;
+	arrived = q->rx.msn - q->rx.quiet != was;
+	WRITE_ONCE(ring->rx_msn, q->rx.msn);
 	if (arrived)
-		WRITE_ONCE(ring->arrived, q->rx.msn);
+		WRITE_ONCE(ring->arrived, q->rx.msn - q->rx.quiet);
 	bpf_spin_unlock(&q->lock);
 	/* whoever has committed and not yet advanced will find nothing to tell */
 	if (arrived)
@@ -169,8 +189,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	mlen = bpf_ntohl(p->u.h.data.mlen);
 	moff = bpf_ntohl(p->u.h.data.moff);
 	last = p->u.h.flags & WEFT_F_LAST;
-	if (len > WEFT_PAYLOAD_MAX || mlen > WEFT_MSG_MAX || moff > mlen || len > mlen - moff ||
-	    (!len && mlen) || !last != (moff + len != mlen))
+	if (!segment_ok(len, moff, mlen, last))
 		return drop(st, length);
 
 	code = READ_ONCE(q->rx.err);
@@ -180,7 +199,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	}
 	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
-	v = weft_rx_claim(&q->rx, psn, last);
+	v = weft_rx_claim(&q->rx, psn, last ? WEFT_RX_ARRIVAL : WEFT_RX_MORE);
 	if (v == WEFT_RX_DUP) {
 		count(st, rx_dup);
 		return reply_ack(ctx, st, ctl, &q->rx, wk, WEFT_F_DUP);
@@ -190,7 +209,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	if (v != WEFT_RX_NEW)
 		return drop(st, window);
 
-	code = check_target(st, ctl, p, &pool, &off);
+	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, moff, mlen, &pool, &off);
 	if (unlikely(code))
 		return refuse(ctx, st, ctl, q, ring, wk, slot, code);
 	if (unlikely(place(ctx, pool, off, p->hl, len))) {

@@ -92,6 +92,35 @@ static __always_inline void fail_local(struct weft_stats *st, const struct weft_
 	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 }
 
+/* The MR that a segment lies in on this side, if it allows that; or NULL. */
+static __always_inline const struct weft_mr_ent *local_mr(const struct weft_qpctl *ctl,
+							  const struct weft_seg *seg, __u32 right)
+{
+	__u32 idx = WEFT_KEY_IDX(seg->lkey), key;
+	const struct weft_mr_ent *mr = bpf_map_lookup_elem(&mrs, &idx);
+
+	if (!mr)
+		return NULL;
+	key = READ_ONCE(mr->key);
+	mr = weft_after(mr, key);
+	if (!seg->lkey || key != seg->lkey || mr->pd != ctl->pd || !(mr->rights & right) ||
+	    seg->loff > mr->len || seg->len > mr->len - seg->loff)
+		return NULL;
+	return mr;
+}
+
+/* The opcode of the packet that carries a work request. */
+static __always_inline __u8 wire_op(__u32 op)
+{
+	switch (op) {
+#define X(name, val, wire, own) \
+	case val: return WEFT_OP_##wire;
+		WEFT_WQE_OPS(X)
+#undef X
+	}
+	return WEFT_OP_DATA;
+}
+
 enum fill_result {
 	FILL_OK,
 	FILL_SMALL, /* the frame cannot grow: use a clone */
@@ -106,23 +135,17 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	const struct weft_mr_ent *mr;
 	const struct weft_seg *seg;
 	struct weft_hdr *h;
-	__u32 hl, idx, len, key = 0;
+	__u32 hl, len;
 
 	if (!wk || !ctl || !st)
 		return FILL_BAD;
 	seg = &wk->seg;
 	h = &wk->out.h;
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
-	idx = WEFT_KEY_IDX(seg->lkey);
-	len = seg->len;
-	mr = bpf_map_lookup_elem(&mrs, &idx);
-	if (mr) {
-		key = READ_ONCE(mr->key);
-		mr = weft_after(mr, key);
-	}
-	if (!mr || !seg->lkey || key != seg->lkey || mr->pd != ctl->pd ||
-	    !(mr->rights & WEFT_ACCESS_LOCAL) || seg->loff > mr->len || len > mr->len - seg->loff ||
-	    len > WEFT_PAYLOAD_MAX) {
+	/* who asks for bytes sends none, and must have a place for them */
+	len = seg->op ? 0 : seg->len;
+	mr = local_mr(ctl, seg, seg->op ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL);
+	if (!mr || len > WEFT_PAYLOAD_MAX) {
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
@@ -133,7 +156,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		return FILL_BAD;
 	}
 	h->ver = WEFT_WIRE_VER;
-	h->op = WEFT_OP_DATA;
+	h->op = wire_op(seg->op);
 	h->flags = seg->flags;
 	h->ev = seg->ev;
 	h->dqpn = bpf_htonl(ctl->dqpn);
@@ -143,14 +166,24 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	h->len = bpf_htons(len);
 	h->rsvd0 = 0;
 	h->data.rkey = bpf_htonl(seg->rkey);
-	h->data.msn = bpf_htonl(seg->msn);
 	h->data.roff = bpf_cpu_to_be64(seg->roff);
-	h->data.moff = bpf_htonl(seg->moff);
-	h->data.mlen = bpf_htonl(seg->mlen);
-	h->data.rsvd[0] = h->data.rsvd[1] = 0;
+	if (unlikely(seg->op >= WEFT_WQE_FADD)) {
+		h->atomic.asn = bpf_htonl(seg->asn);
+		h->atomic.operand = bpf_cpu_to_be64(seg->operand);
+		h->atomic.compare = bpf_cpu_to_be64(seg->compare);
+	} else {
+		h->data.msn = bpf_htonl(seg->msn);
+		h->data.moff = bpf_htonl(seg->moff);
+		h->data.mlen = bpf_htonl(seg->mlen);
+		h->data.rlen = seg->op ? bpf_htonl(seg->len) : 0;
+		h->data.rsvd = 0;
+	}
 	if (frame_finish(ctx, ctl, wk, len))
 		return FILL_SMALL;
-	count(st, tx_data);
+	if (seg->op)
+		count(st, tx_ask);
+	else
+		count(st, tx_data);
 	if (seg->flags & WEFT_F_RETX) {
 		count(st, tx_retx);
 		tele_event(slot, retx, 0, seg->psn, seg->psn, 0);
@@ -179,6 +212,46 @@ static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struc
 		/* the claim stands: a lost packet, or a QP in error */
 		return drop(st, fill);
 	}
+}
+
+/* ---- REPLY: put what it brings into memory, then it is an ACK ---- */
+
+/* 0: go on with it as an ACK; else it is dropped. */
+STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+		  struct weft_stats *st, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_mr_ent *mr;
+	const struct weft_seg *seg;
+	__u32 len;
+	int take;
+
+	if (!wk || !q || !ctl || !st)
+		return -1;
+	len = wk->pkt.len;
+	seg = &wk->seg;
+	/* marked on its way here; the request was on its way there */
+	if (wk->pkt.ce)
+		wk->pkt.u.h.flags |= WEFT_F_CE;
+	bpf_spin_lock(&q->lock);
+	take = weft_tx_take(&q->tx, bpf_ntohl(wk->pkt.u.h.psn), len, &wk->seg);
+	bpf_spin_unlock(&q->lock);
+	if (take < 0 || len > WEFT_PAYLOAD_MAX) {
+		st->drop.length++;
+		return -1;
+	}
+	if (!take)
+		return 0;
+	mr = local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE);
+	if (!mr || place(ctx, mr->pool, mr->off + seg->loff, wk->pkt.hl, len)) {
+		fail_local(st, ctl, slot, seg->msn);
+		st->drop.memory++;
+		return -1;
+	}
+	wk->answer = 1;
+	count(st, rx_reply);
+	st->count.rx_bytes += len;
+	return 0;
 }
 
 /* ---- ACK: score, then refill ---- */
@@ -213,6 +286,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	a.sack_base = bpf_ntohl(p->u.h.ack.sack_base);
 	a.sack = bpf_be64_to_cpu(p->u.h.ack.sack);
 	a.flags = p->u.h.flags;
+	a.answer = wk->answer;
 	dom = my_domain(cfg);
 	now = now_ticks();
 	conf = READ_ONCE(ctl->cwnd);
@@ -305,7 +379,8 @@ static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const str
 	if (!q || !ring)
 		return drop(st, owner);
 	bpf_spin_lock(&q->lock);
-	known = q->tx.nxt - psn - 1 < WEFT_WIN;
+	/* a READ is carried out again for a duplicate, also when it is long over and the MR gone */
+	known = q->tx.nxt - psn - 1 < WEFT_WIN && !weft_tx_delivered(&q->tx, psn);
 	if (known && !q->tx.err) {
 		q->tx.err = WEFT_TX_ERR_NAK;
 		q->tx.err_info = bpf_ntohl(p->u.h.nak.code);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The XDP programs: NIC, doorbell, clones on their way out, other CPUs. Follow a packet from weft_nic(). */
+#include "ask.bpf.h"
 #include "capture.bpf.h"
 #include "doorbell.bpf.h"
-#include "rx.bpf.h"
 
 static __always_inline int action(enum weft_verdict v)
 {
@@ -46,9 +46,13 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 	if (bpf_ntohs(h->len) != p->len)
 		return drop(st, length);
 	switch (h->op) {
-	case WEFT_OP_DATA: break;
+	case WEFT_OP_DATA:
+	case WEFT_OP_REPLY: break;
 	case WEFT_OP_ACK:
 	case WEFT_OP_NAK:
+	case WEFT_OP_READ:
+	case WEFT_OP_FADD:
+	case WEFT_OP_CSWAP:
 		if (p->len)
 			return drop(st, length);
 		break;
@@ -96,15 +100,22 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 
 	switch (p->u.h.op) {
 	case WEFT_OP_DATA:
+	case WEFT_OP_READ:
+	case WEFT_OP_FADD:
+	case WEFT_OP_CSWAP:
 		if (state != WEFT_QP_RTS) {
 			st->drop.closed++;
 			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED, bpf_ntohl(p->u.h.psn));
 		}
-		return rx_data(ctx, ctl, wk, st, slot);
+		return p->u.h.op == WEFT_OP_DATA ? rx_data(ctx, ctl, wk, st, slot)
+						 : rx_ask(ctx, ctl, wk, st, slot);
+	case WEFT_OP_REPLY:
 	case WEFT_OP_ACK:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
-		wk->acked = 0;
+		wk->acked = wk->answer = 0;
+		if (p->u.h.op == WEFT_OP_REPLY && tx_reply(ctx, ctl, wk, st, slot))
+			return V_DROP;
 		v = tx_ack(ctx, ctl, wk, st, slot);
 		tele_ack(wk, slot);
 		if (unlikely(v == V_HAND)) {

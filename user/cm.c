@@ -77,7 +77,7 @@ void weft_cm_bye(struct weft_qp *qp, uint32_t code)
 	if (qp->cm_fd < 0 || qp->bye_sent)
 		return;
 	qp->bye_sent = true;
-	weft_cm_bye_format(code, weft_qp_arrived(qp), buf);
+	weft_cm_bye_format(code, __atomic_load_n(&qp->ring->rx_msn, __ATOMIC_ACQUIRE), buf);
 	(void)!send(qp->cm_fd, buf, sizeof(buf), MSG_NOSIGNAL | MSG_DONTWAIT);
 	shutdown(qp->cm_fd, SHUT_WR);
 }

@@ -285,17 +285,23 @@ static int take(struct weft_qp *qp, struct weft_wc *wc, int n)
 		if (end - polled > prod - polled)
 			end = prod;
 	}
-	for (; polled != end && got < n; polled++, got++, wc++) {
+	for (; polled != end && got < n; polled++) {
 		uint32_t i = polled & (WEFT_DEPTH - 1);
+		enum weft_wc_status st = WEFT_WC_SUCCESS;
 
-		wc->wr_id = qp->wr_id[i];
-		wc->len = qp->wr_len[i];
-		wc->qp = qp;
-		if ((int32_t)(polled - done) < 0)
-			wc->status = WEFT_WC_SUCCESS;
-		else
-			wc->status = polled == qp->err_at ? (enum weft_wc_status)status
-							  : WEFT_WC_FLUSH_ERR;
+		if ((int32_t)(polled - done) >= 0)
+			st = polled == qp->err_at ? (enum weft_wc_status)status : WEFT_WC_FLUSH_ERR;
+		if (qp->wr_how[i] & WEFT_HOW_PART ||
+		    (qp->wr_how[i] & WEFT_HOW_QUIET && st == WEFT_WC_SUCCESS))
+			continue;
+		*wc++ = (struct weft_wc){
+			.wr_id = qp->wr_id[i],
+			.qp = qp,
+			.status = st,
+			.len = qp->wr_len[i],
+			.op = qp->wr_op[i],
+		};
+		got++;
 	}
 	__atomic_store_n(&qp->polled, polled, __ATOMIC_RELEASE);
 	return got;

@@ -84,6 +84,9 @@ struct weft_cq {
 	unsigned next;                /* where the next poll starts */
 };
 
+#define WEFT_HOW_PART  0x1 /* another entry belongs to the same request */
+#define WEFT_HOW_QUIET 0x2 /* no completion unless it fails */
+
 /* One connection. Data path fields first. */
 struct weft_qp {
 	struct weft_ring *ring;
@@ -98,7 +101,11 @@ struct weft_qp {
 	struct weft_dev *dev;
 	struct weft_cq *cq;
 	uint64_t wr_id[WEFT_DEPTH];
-	uint32_t wr_len[WEFT_DEPTH];
+	uint32_t wr_len[WEFT_DEPTH]; /* of the whole request */
+	uint8_t wr_op[WEFT_DEPTH];   /* enum weft_wr_op */
+	uint8_t wr_how[WEFT_DEPTH];  /* WEFT_HOW_* */
+	uint32_t wr_msn[WEFT_DEPTH]; /* messages posted before it */
+	uint32_t msn;                /* messages posted */
 	/* control */
 	LIST_ENTRY(weft_qp) link;
 	struct weft_pd *pd;
@@ -263,6 +270,12 @@ void weft_tmpl_build(struct weft_qpctl *ctl, const uint8_t smac[6], const uint8_
 		     const struct sockaddr_storage *local, const struct sockaddr_storage *peer,
 		     uint16_t port);
 uint32_t weft_path_payload(uint32_t mtu, bool v6); /* largest payload, multiple of 64 */
+
+/* post.c */
+/* Entries of a QP that has failed that are complete: those before done, and what the peer's BYE says. */
+uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod);
+/* The last entry of the request that entry `at` belongs to. */
+uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod);
 
 /* doorbell.c */
 int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len);

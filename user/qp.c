@@ -296,15 +296,15 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	uint32_t done = __atomic_load_n(&r->sq_done, __ATOMIC_ACQUIRE);
 
 	weft_pins_settle_qp(qp->dev, qp->slot);
-	/* the BYE acknowledges what its ACKs may have been lost for */
-	if (qp->bye_ok && qp->bye_arrived - done <= prod - done)
-		done = qp->bye_arrived;
+	done = weft_post_acked(qp, done, prod);
 	qp->final_done = qp->err_at = done;
 	if (seen != WEFT_WC_SUCCESS && why != WEFT_WC_DEV_ERR) {
 		why = seen;
 		if (why != WEFT_WC_REM_CLOSED_ERR && r->tx_err_ssn - done < prod - done)
 			qp->err_at = r->tx_err_ssn;
 	}
+	/* the completion of a request is that of its last part */
+	qp->err_at = weft_post_end(qp, qp->err_at, prod);
 	weft_tele_failed(qp, why);
 	__atomic_store_n(&qp->status, (int)why, __ATOMIC_RELEASE);
 	weft_cm_bye(qp, r->rx_err ? r->rx_err : WEFT_NAK_CLOSED);

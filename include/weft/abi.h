@@ -14,7 +14,7 @@
 
 /* An enum, for the BTF of every object: it tells who finds a program loaded what that speaks. */
 enum weft_abi_version {
-	WEFT_ABI = 3,
+	WEFT_ABI = 4,
 };
 
 /* Registered memory: chunks of mmapable array maps. */
@@ -273,10 +273,13 @@ enum weft_drop {
 	X(rx_bytes, "payload bytes placed")                            \
 	X(rx_dup, "DATA acknowledged again")                           \
 	X(rx_ce, "DATA that arrived with CE")                          \
+	X(rx_ask, "READ and atomic carried out for the peer")          \
+	X(rx_reply, "answers to own ones, put into memory")            \
 	X(rx_ack, "ACK scored")                                        \
 	X(rx_nak, "NAK received")                                      \
 	X(tx_data, "DATA sent")                                        \
 	X(tx_retx, "of those, retransmissions")                        \
+	X(tx_ask, "READ and atomic sent")                              \
 	X(tx_ack, "ACK sent")                                          \
 	X(tx_nak, "NAK sent")                                          \
 	X(lost, "packets convicted as lost")                           \
@@ -313,9 +316,9 @@ struct weft_stats { /* per-CPU map stats[0]; field names show in bpftool */
 	} count;
 };
 
-_Static_assert(sizeof(struct weft_wqe) == 32, "send queue entry");
+_Static_assert(sizeof(struct weft_wqe) == 64, "send queue entry");
 _Static_assert(sizeof(struct weft_tx_slot) == 16, "slot");
-_Static_assert(sizeof(struct weft_ring) == 320 + 32 * WEFT_SQ_DEPTH, "ring");
+_Static_assert(sizeof(struct weft_ring) == 320 + 64 * WEFT_SQ_DEPTH, "ring");
 _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
 _Static_assert(sizeof(struct weft_devcfg) == 48, "devcfg");
 _Static_assert(sizeof(struct weft_devrun) == 64 + 64 * WEFT_DOMAINS, "devrun");

@@ -141,11 +141,20 @@ enum weft_wc_status {
 };
 const char *weft_wc_str(enum weft_wc_status status);
 
+/* What a QP can be asked to do. */
+enum weft_wr_op {
+	WEFT_WR_WRITE,     /* local memory to the peer's */
+	WEFT_WR_READ,      /* the peer's memory to local memory */
+	WEFT_WR_FETCH_ADD, /* 8 bytes of the peer's: add to them, return what they were */
+	WEFT_WR_CMP_SWAP, /* 8 bytes of the peer's: replace them if they are as told, return what they were */
+};
+
 struct weft_wc {
-	uint64_t wr_id; /* of the WRITE */
+	uint64_t wr_id; /* of the request */
 	struct weft_qp *qp;
 	enum weft_wc_status status;
 	uint32_t len; /* bytes */
+	enum weft_wr_op op;
 };
 
 int weft_cq_create(struct weft_dev *dev, struct weft_cq **cq);
@@ -268,6 +277,55 @@ int weft_post_write(struct weft_qp *qp, const struct weft_write *w);
 
 /* Post n; the doorbell is rung once. Returns how many were posted (1 to n), or -errno. */
 int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n);
+
+/* ---- any request ---- */
+
+/* A piece of local memory. */
+struct weft_sge {
+	const struct weft_mr *mr; /* same PD as the QP; the right: see struct weft_wr */
+	uint64_t off;             /* from the MR's start */
+	uint32_t len;             /* bytes, 0 to 1 GiB in all pieces together */
+};
+
+#define WEFT_SGE_MAX 8 /* pieces of a request */
+#define WEFT_ATOMICS_MAX \
+	64 /* atomics of a QP that are under way at a time; more wait in the queue */
+#define WEFT_WR_UNSIGNALED 0x1 /* no completion unless it fails */
+
+struct weft_wr {
+	uint64_t wr_id;     /* comes back in the completion */
+	enum weft_wr_op op; /* default: WRITE */
+	unsigned flags;     /* WEFT_WR_* */
+	/*
+	 * WRITE: the source, WEFT_LOCAL. READ: the target, WEFT_LOCAL_WRITE. Atomic: one piece of
+	 * 8 bytes, WEFT_LOCAL_WRITE, where the old value is put. Each takes an entry of the queue.
+	 */
+	const struct weft_sge *sge;
+	unsigned nsge; /* 1 to WEFT_SGE_MAX; a piece may have 0 bytes */
+	uint32_t rkey; /* the peer's weft_mr_key() */
+	uint64_t
+		roff; /* from the start of the peer's MR; of an atomic: its address a multiple of 8 */
+	uint64_t operand; /* FETCH_ADD: what is added; CMP_SWAP: the new value */
+	uint64_t compare; /* CMP_SWAP: the old value */
+};
+
+/*
+ * Post up to n requests; the doorbell is rung once. Returns how many were posted (1 to n), or
+ * -errno: -EAGAIN the queue is full, poll first; -EINVAL a request is malformed (op, pieces,
+ * bounds, rights); -ENOTCONN the QP is in error or closed. What the peer does not allow comes
+ * back as an error completion.
+ *
+ * Order: completions of one QP come in posting order. Otherwise requests overtake each other, also
+ * a READ an earlier WRITE to the same place, and bytes of different requests appear in any order:
+ * wait for the completion of what must come first. Memory that a READ or an atomic is to fill
+ * belongs to it until its completion.
+ *
+ * Atomics are carried out exactly once, whatever the network does. They are atomic towards each
+ * other and towards the peer's CPUs (__atomic built-ins on 8 bytes). Values are little-endian.
+ * A READ returns each 8 aligned bytes as they were at some moment; what changes meanwhile may be
+ * old here and new there.
+ */
+int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n);
 
 #ifdef __cplusplus
 }

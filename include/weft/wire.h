@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define WEFT_WIRE_VER    1
+#define WEFT_WIRE_VER    2
 #define WEFT_UDP_PORT    4793  /* default destination port; 4791 belongs to RoCEv2 */
 #define WEFT_EV_PORT0    49152 /* UDP source port of entropy value 0 */
 #define WEFT_EV_MAX      64
@@ -15,11 +15,15 @@
 #define WEFT_TS_SHIFT    6          /* wire time stamps count 64 ns; they wrap after 274 s */
 
 /* One table makes the enum, the names and the payload rule of every opcode. */
-#define WEFT_OPCODES(X)                                          \
-	/* name, value, may carry payload, what it is */         \
-	X(DATA, 1, 1, "segment of a WRITE, placed on arrival")   \
-	X(ACK, 2, 0, "acknowledges one DATA, in the same frame") \
-	X(NAK, 3, 0, "refuses one DATA; the requester's QP goes to error")
+#define WEFT_OPCODES(X)                                                         \
+	/* name, value, may carry payload, what it is */                        \
+	X(DATA, 1, 1, "segment of a WRITE, placed on arrival")                  \
+	X(ACK, 2, 0, "acknowledges one DATA, in the same frame")                \
+	X(NAK, 3, 0, "refuses one request; the requester's QP goes to error")   \
+	X(READ, 4, 0, "asks for a segment of remote memory")                    \
+	X(FADD, 5, 0, "adds to 8 remote bytes, asks for what they were")        \
+	X(CSWAP, 6, 0, "replaces 8 remote bytes if they are as told, likewise") \
+	X(REPLY, 7, 1, "acknowledges one of those, with what it asked for")
 
 enum weft_opcode {
 #define X(name, val, payload, text) WEFT_OP_##name = val,
@@ -31,10 +35,11 @@ enum weft_opcode {
 #define WEFT_NAKS(X)                                                     \
 	X(KEY, 1, "remote key is not valid")                             \
 	X(BOUNDS, 2, "message does not fit the remote memory region")    \
-	X(RIGHTS, 3, "remote memory region does not allow remote write") \
+	X(RIGHTS, 3, "remote memory region does not allow it")           \
 	X(PD, 4, "remote memory region is in another protection domain") \
 	X(CLOSED, 5, "remote queue pair is closed")                      \
-	X(MEMORY, 6, "remote memory is gone")
+	X(MEMORY, 6, "remote memory is gone")                            \
+	X(ALIGN, 7, "atomic at an address that is no multiple of 8")
 
 enum weft_nak {
 #define X(name, val, text) WEFT_NAK_##name = val,
@@ -43,10 +48,10 @@ enum weft_nak {
 };
 
 /* flags */
-#define WEFT_F_LAST 0x01 /* DATA: last segment of its message */
-#define WEFT_F_RETX 0x02 /* DATA: sent before (for captures and counters) */
-#define WEFT_F_CE   0x04 /* ACK: the DATA arrived with ECN CE */
-#define WEFT_F_DUP  0x08 /* ACK: the DATA had been placed before */
+#define WEFT_F_LAST 0x01 /* request: last segment of its message */
+#define WEFT_F_RETX 0x02 /* request: sent before (for captures and counters) */
+#define WEFT_F_CE   0x04 /* answer: the request arrived with ECN CE */
+#define WEFT_F_DUP  0x08 /* answer: the request had been seen before */
 
 /*
  * The header. Every packet has the same 64 bytes, so that a DATA frame becomes
@@ -73,15 +78,23 @@ struct weft_hdr {
 			__be64 roff; /* where the payload goes, from the MR's start */
 			__be32 moff; /* offset of the payload in the message */
 			__be32 mlen; /* bytes in the whole message */
-			__be32 rsvd[2];
-		} data;
+			__be32 rlen; /* READ: bytes asked for; else 0 */
+			__be32 rsvd;
+		} data; /* and READ */
+		struct {
+			__be32 rkey;
+			__be32 asn;     /* number of the atomic on this QP, from 0 */
+			__be64 roff;    /* multiple of 8 */
+			__be64 operand; /* FADD: what is added; CSWAP: the new value */
+			__be64 compare; /* CSWAP: the old value */
+		} atomic;               /* FADD, CSWAP */
 		struct {
 			__be32 cum;       /* every PSN before it is placed */
 			__be32 msn;       /* messages wholly placed, in order */
 			__be64 sack;      /* placed PSNs: bit i is sack_base + i */
 			__be32 sack_base; /* multiple of 64 */
 			__be32 rsvd[3];
-		} ack;
+		} ack; /* and REPLY */
 		struct {
 			__be32 code; /* enum weft_nak */
 			__be32 psn; /* the PSN that was refused: of the first refusal, ever after */

@@ -115,6 +115,7 @@ void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len)
 		.loff = loff,
 		.roff = roff,
 		.len = len,
+		.mlen = len,
 		.lkey = FX_S_KEY,
 		.rkey = FX_T_KEY,
 	};

@@ -83,7 +83,7 @@ static bool opcode(struct pkt *p, struct fx_qp *q, uint32_t way)
 {
 	(void)q;
 	p->h.op = way;
-	return way < WEFT_OP_DATA || way > WEFT_OP_NAK;
+	return way < WEFT_OP_DATA || way > WEFT_OP_REPLY;
 }
 
 static bool unknown_qpn(struct pkt *p, struct fx_qp *q, uint32_t way)

@@ -164,11 +164,12 @@ static void tele__off(void **state)
 	assert_int_equal(tele_of(q)->lane[0].rx_bytes + tele_of(q)->lane[1].rx_bytes, 0);
 	assert_int_equal(tele_of(q)->trace.head, 0);
 	/* but the trace of what goes wrong is kept */
-	pkt_nak(&p, q->peer, FX_PSN, WEFT_NAK_CLOSED);
-	p.h.nak.psn = htonl(FX_PSN);
+	send_posted(q, 1, 1000);
+	pkt_nak(&p, q->peer, FX_PSN + 1, WEFT_NAK_CLOSED);
+	p.h.nak.psn = htonl(FX_PSN + 1);
 	pkt_frame(&p, &f);
 	fx_run(FX_NIC, &f);
-	expect_event(q, 0, WEFT_TRACE_nak, WEFT_NAK_CLOSED, FX_PSN);
+	expect_event(q, 0, WEFT_TRACE_nak, WEFT_NAK_CLOSED, FX_PSN + 1);
 }
 
 /* Payload placed counts once, a duplicate not at all. */

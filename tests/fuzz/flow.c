@@ -172,7 +172,8 @@ static void check_lists(const struct weft_tx *tx)
 		for (uint32_t n = 0; n < tx->dom[d].out; n++) {
 			const struct weft_tx_slot *s = &tx->slot[at % WEFT_WIN];
 
-			if (weft_slot_state(s) != WEFT_SLOT_OUT || weft_slot_dom(s) != d || (n && s->prev != was))
+			if (weft_slot_state(s) != WEFT_SLOT_OUT || weft_slot_dom(s) != d ||
+			    (n && s->prev != was))
 				fuzz_fail("I10: the list of domain %d is broken", d);
 			was = at;
 			at = s->next;

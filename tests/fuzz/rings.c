@@ -177,12 +177,16 @@ static uint64_t some_offset(void)
 
 static void edit_wqe(struct weft_wqe *e)
 {
-	switch (draw() % 6) {
+	switch (draw() % 10) {
 	case 0: e->loff = some_offset(); break;
 	case 1: e->roff = some_offset(); break;
 	case 2: e->len = draw() % 3 ? draw() % 70000 : draw(); break;
 	case 3: e->lkey = some_key(); break;
 	case 4: e->rkey ^= draw() % 4 ? 0 : 1u << draw() % 32; break;
+	case 5: e->op = draw() % 3 ? draw() % WEFT_WQE_OP_COUNT : draw(); break;
+	case 6: e->moff = draw() % 70000; break;
+	case 7: e->mlen = draw() % 3 ? draw() % 70000 : draw(); break;
+	case 8: e->operand = draw(); break;
 	default: e->posted = draw(); break;
 	}
 }

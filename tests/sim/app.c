@@ -88,7 +88,7 @@ static void put_wqe(struct conn *c, const struct msg_rec *m, uint32_t rkey)
 
 	q->loff = m->loff;
 	q->roff = m->roff;
-	q->len = m->len;
+	q->len = q->mlen = m->len;
 	q->lkey = 1;
 	q->rkey = rkey;
 	q->posted = 0;

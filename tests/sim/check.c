@@ -190,8 +190,8 @@ void check_data_frame(const struct conn *c, const struct frame *f, const struct 
 		fail("I13", "qp %u: PSN %#x leaves with PSN %#x, TTL %u, CE %u", c->id, s->psn,
 		     be32toh(f->h.psn), f->ttl, f->ce);
 	/* unless its token was given up meanwhile, and another one took over */
-	if (weft_slot_state(sl) == WEFT_SLOT_OUT && tx->nxt - s->psn - 1 < WEFT_WIN && sl->tries == 1 &&
-	    sl->ts != ts)
+	if (weft_slot_state(sl) == WEFT_SLOT_OUT && tx->nxt - s->psn - 1 < WEFT_WIN &&
+	    sl->tries == 1 && sl->ts != ts)
 		fail("I13", "qp %u: PSN %#x leaves with another time than logged", c->id, s->psn);
 }
 

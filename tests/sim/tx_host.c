@@ -441,7 +441,7 @@ static enum step fill_rest(struct cpu *cpu)
 	f->h.data.roff = htobe64(s->roff);
 	f->h.data.moff = htobe32(s->moff);
 	f->h.data.mlen = htobe32(s->mlen);
-	f->h.data.rsvd[0] = f->h.data.rsvd[1] = 0;
+	f->h.data.rlen = f->h.data.rsvd = 0;
 	f->born = cpu->id;
 	frame_seal(f, c);
 	check_data_frame(c, f, s, cpu->w.now);

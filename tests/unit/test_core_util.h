@@ -40,7 +40,7 @@ static inline void post(struct sender *s, __u32 len)
 
 	q->loff = 64 * (__u64)s->prod;
 	q->roff = 128 * (__u64)s->prod;
-	q->len = len;
+	q->len = q->mlen = len;
 	q->lkey = 7;
 	q->rkey = 9;
 	s->prod++;

@@ -136,8 +136,9 @@ static void delivered(struct qp_view *v)
 	for (uint32_t i = 0; i < out; i++)
 		v->tx_bytes -= tx->wqe[(tx->done + i) & (WEFT_SQ_DEPTH - 1)].len;
 	/* segments of the oldest that have arrived */
-	v->tx_bytes += (uint64_t)tx->payload *
-		       (tx->una != tx->nxt ? weft_slot_seg(&tx->slot[weft_tx_at(tx->una)]) : tx->seg);
+	v->tx_bytes +=
+		(uint64_t)tx->payload *
+		(tx->una != tx->nxt ? weft_slot_seg(&tx->slot[weft_tx_at(tx->una)]) : tx->seg);
 }
 
 static void derive(struct qp_view *v, const struct weft_tele *t)

@@ -11,6 +11,7 @@
 
 #define WEFT_WIN       1024 /* PSN window: packets between the oldest unplaced and the newest */
 #define WEFT_WIN_WORDS (WEFT_WIN / 64)
+#define WEFT_ATOMICS   64 /* atomics a QP has out, and results that its peer remembers */
 
 /*
  * Keep the result of an atomic. Without a use of it compilers take the form that

@@ -29,7 +29,8 @@ struct weft_ring {
 	__u32 arrived;  /* messages of the peer wholly placed, in order */
 	__u32 rx_err;   /* enum weft_nak that was sent; 0: none */
 	__u32 rx_fence; /* target of the barriers */
-	__u32 pad2[13];
+	__u32 rx_msn;   /* the peer's work requests of any kind, in order: what the BYE tells him */
+	__u32 pad2[12];
 	/* set by the application, cleared by XDP when it sends the event */
 	__u32 arm_tx;
 	__u32 pad3[15];

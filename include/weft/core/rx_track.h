@@ -18,16 +18,23 @@
 struct weft_rx {
 	__u32 next;           /* oldest PSN that is not placed: every older one is */
 	__u32 msn;            /* messages complete, in order */
-	__u32 nlast;          /* LAST bits in the window */
+	__u32 nlast;          /* LAST bits in the window, but quiet ones */
 	__u32 err;            /* enum weft_nak after a refusal: the QP is in error */
 	__u32 err_psn;        /* PSN refused */
-	__u32 pad[9];         /* behind the lock: to the end of its cache line */
+	__u32 quiet;          /* of msn: messages that the application is not told of */
+	__u32 pad[8];         /* behind the lock: to the end of its cache line */
 	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;
 		__u64 placed;
 		__u64 last;
-		__u64 pad[5];
+		__u64 quiet; /* of those in `last`: not an arrival */
+		__u64 pad[4];
 	} word[WEFT_WIN_WORDS];
+	struct weft_rx_result { /* of the atomics last carried out, by their number */
+		__u64 value;
+		__u32 psn;
+		__u32 set;
+	} result[WEFT_ATOMICS];
 };
 
 enum weft_rx_verdict {
@@ -73,10 +80,14 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 			return 0;
 		last = *(volatile __u64 *)&w->last & done;
 		if (last) {
-			__u32 n = weft_popcount(last);
+			__u64 quiet = *(volatile __u64 *)&w->quiet & last;
+			__u32 n = weft_popcount(last), q = weft_popcount(quiet);
 
+			if (quiet)
+				weft_fetched(__sync_fetch_and_and(&w->quiet, ~quiet));
 			weft_fetched(__sync_fetch_and_and(&w->last, ~last));
-			weft_fetched(__sync_fetch_and_sub(&rx->nlast, n));
+			weft_fetched(__sync_fetch_and_sub(&rx->nlast, n - q));
+			rx->quiet += q;
 			rx->msn += n;
 		}
 		weft_fetched(__sync_fetch_and_and(&w->placed, ~done));
@@ -126,7 +137,14 @@ weft_inline enum weft_rx_verdict weft_rx_take(struct weft_rx *rx, __u32 psn)
 	return WEFT_RX_NEW;
 }
 
-weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, int last)
+/* What the last segment of a message is to the application here. */
+enum weft_rx_last {
+	WEFT_RX_MORE = 0, /* not the last */
+	WEFT_RX_ARRIVAL,  /* counts as arrived, once everything before it is here */
+	WEFT_RX_QUIET,    /* nothing: the peer has only looked */
+};
+
+weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, enum weft_rx_last last)
 {
 	struct weft_rx_word *w = &rx->word[weft_psn_word(psn)];
 
@@ -134,14 +152,17 @@ weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, int
 		weft_fetched(__sync_fetch_and_and(&w->claimed, ~weft_psn_bit(psn)));
 		return WEFT_RX_DUP;
 	}
-	if (last) {
+	if (last == WEFT_RX_QUIET)
+		weft_fetched(__sync_fetch_and_or(&w->quiet, weft_psn_bit(psn)));
+	if (last)
 		weft_fetched(__sync_fetch_and_or(&w->last, weft_psn_bit(psn)));
+	if (last == WEFT_RX_ARRIVAL)
 		weft_fetched(__sync_fetch_and_add(&rx->nlast, 1));
-	}
 	return WEFT_RX_NEW;
 }
 
-weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn, int last)
+weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn,
+					       enum weft_rx_last last)
 {
 	enum weft_rx_verdict v = weft_rx_take(rx, psn);
 
@@ -160,6 +181,28 @@ weft_inline int weft_rx_commit(struct weft_rx *rx, __u32 psn)
 	__u64 was = __sync_fetch_and_or(&rx->word[weft_psn_word(psn)].placed, bit);
 
 	return !~(was | bit) || *(volatile __u32 *)&rx->nlast != 0;
+}
+
+/* The result of the atomic of psn; before the commit, whose barrier lets no duplicate see it half. */
+weft_inline void weft_rx_remember(struct weft_rx *rx, __u32 at, __u32 psn, __u64 value)
+{
+	struct weft_rx_result *r = &rx->result[at & (WEFT_ATOMICS - 1)];
+
+	*(volatile __u64 *)&r->value = value;
+	*(volatile __u32 *)&r->psn = psn;
+	*(volatile __u32 *)&r->set = 1;
+}
+
+/* What it was, for a duplicate. 0, or -1: forgotten. */
+weft_inline int weft_rx_recall(const struct weft_rx *rx, __u32 at, __u32 psn, __u64 *value)
+{
+	const struct weft_rx_result *r = &rx->result[at & (WEFT_ATOMICS - 1)];
+	__u32 set = *(const volatile __u32 *)&r->set;
+
+	if (!set || *(const volatile __u32 *)&r->psn != psn)
+		return -1;
+	*value = *(const volatile __u64 *)&weft_after(r, set)->value;
+	return 0;
 }
 
 /*

@@ -7,34 +7,50 @@
 
 /* A segment to send. */
 struct weft_seg {
-	__u64 loff, roff; /* of this segment, from the MRs' starts */
+	__u64 loff, roff;       /* of this segment, from the MRs' starts */
+	__u64 operand, compare; /* of an atomic */
 	__u32 lkey, rkey;
 	__u32 psn, msn;
 	__u32 moff, mlen, len;
+	__u32 op;   /* enum weft_wqe_op */
+	__u32 asn;  /* of an atomic: its number */
 	__u8 flags; /* WEFT_F_* */
 	__u8 ev;
 	__u8 from; /* domain that lost `freed` tokens to this claim */
 	__u8 freed;
 };
 
-/* Cut segment `seg` out of work request `ssn`. */
-weft_inline void weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, __u32 seg,
-				 struct weft_seg *out)
+/* Cut segment `seg` out of work request `ssn`. Returns 1 when it is its last. */
+weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, __u32 seg,
+				struct weft_seg *out)
 {
 	const struct weft_wqe *q = &tx->wqe[ssn & (WEFT_SQ_DEPTH - 1)];
-	__u32 moff = seg * tx->payload;
-	__u32 left = q->len - moff;
+	__u32 sent = seg * tx->payload;
+	__u32 left = q->len - sent;
 
 	out->psn = psn;
 	out->msn = ssn;
-	out->moff = moff;
-	out->mlen = q->len;
+	out->moff = q->moff + sent;
+	out->mlen = q->mlen;
 	out->len = left < tx->payload ? left : tx->payload;
-	out->loff = q->loff + moff;
-	out->roff = q->roff + moff;
+	out->loff = q->loff + sent;
+	out->roff = q->roff + sent;
 	out->lkey = q->lkey;
 	out->rkey = q->rkey;
-	out->flags = left <= tx->payload ? WEFT_F_LAST : 0;
+	out->op = q->op;
+	out->operand = q->operand;
+	out->compare = q->compare;
+	out->asn = q->asn;
+	out->flags = out->moff + out->len == out->mlen ? WEFT_F_LAST : 0;
+	return left <= tx->payload;
+}
+
+/* May another atomic go out? The responder remembers the results of the last ones only. */
+weft_inline int weft_tx_atomic_may(const struct weft_tx *tx)
+{
+	return tx->atomics_out < WEFT_ATOMICS &&
+	       (tx->atomics < WEFT_ATOMICS ||
+		weft_tx_delivered(tx, tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)]));
 }
 
 /*
@@ -56,6 +72,9 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 		if (len > sent && len <= WEFT_MSG_MAX)
 			n = (len - sent + tx->payload - 1) / tx->payload;
 		n += queued - 1;
+		/* an atomic may have to wait, and all behind it */
+		if (tx->atomics_out && !weft_tx_atomic_may(tx))
+			n = 0;
 		room = used < WEFT_WIN ? WEFT_WIN - used : 0;
 		want += n < room ? n : room;
 	}
@@ -90,7 +109,8 @@ weft_inline __u32 weft_tx_first_lost(const struct weft_tx *tx)
 weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 dom,
 					   struct weft_seg *out)
 {
-	__u32 from = weft_slot_dom(&tx->slot[weft_tx_at(tx->una)]), limit = 2 * weft_reo_wnd(&tx->rtt), was;
+	__u32 from = weft_slot_dom(&tx->slot[weft_tx_at(tx->una)]),
+	      limit = 2 * weft_reo_wnd(&tx->rtt), was;
 	enum weft_claim r = WEFT_CLAIM_WINDOW;
 	struct weft_tx_dom *d;
 
@@ -139,7 +159,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 {
 	struct weft_tx_slot *s;
 	struct weft_wqe *q;
-	__u32 psn;
+	__u32 psn, w;
+	__u64 bit;
 
 	out->freed = 0;
 	if (tx->err)
@@ -176,13 +197,21 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		const volatile struct weft_wqe *src;
 
 		src = &weft_after(sq, prod)[tx->cons & (WEFT_SQ_DEPTH - 1)];
+		q->op = src->op;
+		if (q->op >= WEFT_WQE_FADD && !weft_tx_atomic_may(tx))
+			return WEFT_CLAIM_WINDOW;
 		q->loff = src->loff;
 		q->roff = src->roff;
 		q->len = src->len;
 		q->lkey = src->lkey;
 		q->rkey = src->rkey;
 		q->posted = src->posted;
-		if (q->len > WEFT_MSG_MAX) {
+		q->operand = src->operand;
+		q->compare = src->compare;
+		q->moff = src->moff;
+		q->mlen = src->mlen;
+		if (q->mlen > WEFT_MSG_MAX || q->moff > q->mlen || q->len > q->mlen - q->moff ||
+		    q->op >= WEFT_WQE_OP_COUNT || (q->op >= WEFT_WQE_FADD && q->len != 8)) {
 			tx->err = WEFT_TX_ERR_RING;
 			tx->err_ssn = tx->cons;
 			return WEFT_CLAIM_ERROR;
@@ -190,14 +219,25 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		tx->msgs++;
 		tx->bytes += q->len;
 	}
+	bit = weft_psn_bit(psn);
+	w = weft_psn_word(psn);
+	tx->own[w] &= ~bit;
+	if (q->op) {
+		tx->own[w] |= bit;
+		tx->taken[w] &= ~bit;
+		if (q->op >= WEFT_WQE_FADD) {
+			tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)] = psn;
+			q->asn = tx->atomics++;
+			tx->atomics_out++;
+		}
+	}
 	s->ssn = tx->cons;
 	s->seg = tx->seg;
 	s->seg_hi = tx->seg >> 16;
 	s->tries = 0;
 	s->st = WEFT_SLOT_IDLE;
 	s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
-	weft_tx_segment(tx, psn, tx->cons, tx->seg, out);
-	if (out->flags & WEFT_F_LAST) {
+	if (weft_tx_segment(tx, psn, tx->cons, tx->seg, out)) {
 		tx->cons++;
 		tx->seg = 0;
 	} else {

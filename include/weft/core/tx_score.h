@@ -3,13 +3,14 @@
 #ifndef WEFT_CORE_TX_SCORE_H
 #define WEFT_CORE_TX_SCORE_H
 
-#include <weft/core/tx_state.h>
+#include <weft/core/tx_claim.h>
 
 /* An ACK, as received. */
 struct weft_ack {
 	__u32 psn, ts, cum, msn, sack_base;
 	__u64 sack;
 	__u8 flags;
+	__u8 answer; /* 1: weft_tx_take() took what it brought, and that is in memory */
 };
 
 /*
@@ -24,15 +25,20 @@ struct weft_score {
 	__u32 surplus;  /* 1: the token was not expected: convicted before, or a duplicate */
 };
 
+weft_inline void weft_tx_lose(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
+{
+	weft_slot_set(s, WEFT_SLOT_LOST);
+	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
+	tx->nlost++;
+}
+
 /* A token will not come back. */
 weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
 	weft_tx_unlist(tx, s, psn);
 	if (weft_tx_delivered(tx, psn))
 		return;
-	weft_slot_set(s, WEFT_SLOT_LOST);
-	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
-	tx->nlost++;
+	weft_tx_lose(tx, s, psn);
 	tx->losses++;
 	weft_path_lost(&tx->path, s->ev);
 }
@@ -51,7 +57,7 @@ weft_inline void weft_tx_mark(struct weft_tx *tx, __u32 base, __u64 bits)
 	tx->nlost -= weft_popcount(won);
 }
 
-/* Move una to cum: older slots are done with. */
+/* Note as delivered what is older than cum. */
 weft_inline void weft_tx_cum(struct weft_tx *tx, __u32 cum)
 {
 	__u32 una = tx->una;
@@ -60,16 +66,15 @@ weft_inline void weft_tx_cum(struct weft_tx *tx, __u32 cum)
 		__u32 w = weft_psn_word(una), lo = una & 63;
 		__u32 left = cum - una;
 		__u32 hi = left < 64 - lo ? lo + left : 64;
-		__u64 m = weft_mask(lo, hi);
+		__u64 m = weft_mask(lo, hi) & ~tx->own[w];
 
 		if (tx->nlost && tx->lost[w] & m) {
 			tx->nlost -= weft_popcount(tx->lost[w] & m);
 			tx->lost[w] &= ~m;
 		}
-		tx->delivered[w] &= ~m;
+		tx->delivered[w] |= m;
 		una += hi - lo;
 	}
-	tx->una = cum;
 }
 
 /*
@@ -92,6 +97,32 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 	}
 	tx->una = una;
 	tx->done = una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
+}
+
+/*
+ * An answer of len bytes came for psn: may they be put into memory? 1: yes, at what
+ * `out` says, and then weft_tx_ack() with `answer`; nobody else gets a 1 for this PSN, so
+ * a late one cannot change memory (I2). 0: it has had its answer. -1: that was not asked for.
+ */
+weft_inline int weft_tx_take(struct weft_tx *tx, __u32 psn, __u32 len, struct weft_seg *out)
+{
+	const struct weft_tx_slot *s = &tx->slot[weft_tx_at(psn)];
+	__u64 bit = weft_psn_bit(psn);
+	__u32 w = weft_psn_word(psn);
+
+	if (tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn))
+		return 0;
+	if (!(tx->own[w] & bit))
+		return -1;
+	if (tx->taken[w] & bit)
+		return 0;
+	weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
+	if (out->len != len)
+		return -1;
+	tx->taken[w] |= bit;
+	if (out->op >= WEFT_WQE_FADD)
+		tx->atomics_out--;
+	return 1;
 }
 
 /*
@@ -162,6 +193,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	__u32 age = tx->nxt - a->psn; /* 1 for the newest PSN sent */
 	__u32 losses = tx->losses, done = tx->done, surplus = tx->surplus;
 	int newest = 0; /* it answers the last transmission of its PSN */
+	__u64 bit, own;
 
 	r->dom = dom;
 	if ((__s32)age < 1 || (ahead > 0 && (__u32)ahead > used) || (a->sack_base & 63) ||
@@ -177,8 +209,10 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 
 	if (ahead > 0)
 		weft_tx_cum(tx, a->cum);
+	bit = weft_psn_bit(a->psn);
+	own = tx->own[weft_psn_word(a->psn)] & bit;
 	if (weft_psn_diff(a->psn, tx->una) >= 0)
-		weft_tx_mark(tx, a->psn & ~63u, weft_psn_bit(a->psn));
+		weft_tx_mark(tx, a->psn & ~63u, a->answer ? bit : bit & ~own);
 	if (weft_psn_diff(a->sack_base + 63, tx->una) >= 0) {
 		__s32 lo = weft_psn_diff(tx->una, a->sack_base);
 		__s32 hi = weft_psn_diff(tx->nxt, a->sack_base);
@@ -186,7 +220,8 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		/* only PSNs from una to nxt - 1 can be news */
 		if (hi > 0 && a->sack)
 			weft_tx_mark(tx, a->sack_base,
-				     a->sack & weft_mask(lo < 0 ? 0 : lo, hi > 64 ? 64 : hi));
+				     a->sack & ~tx->own[weft_psn_word(a->sack_base)] &
+					     weft_mask(lo < 0 ? 0 : lo, hi > 64 ? 64 : hi));
 	}
 	weft_tx_slide(tx);
 
@@ -198,13 +233,19 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 		}
+		/* what it asked for is not here, and on no other CPU: ask again */
+		if (own && !weft_tx_delivered(tx, a->psn) &&
+		    !(tx->taken[weft_psn_word(a->psn)] & bit))
+			weft_tx_lose(tx, s, a->psn);
 	} else {
 		tx->surplus++;
 		/* convicted, not yet sent again, and here after all */
 		if (weft_slot_state(s) == WEFT_SLOT_LOST) {
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
-			weft_slot_set(s, WEFT_SLOT_IDLE);
+			/* marked above, or its answer is on its way into memory */
+			if (!own || weft_tx_delivered(tx, a->psn))
+				weft_slot_set(s, WEFT_SLOT_IDLE);
 		}
 	}
 	weft_reo_calm(&tx->rtt);

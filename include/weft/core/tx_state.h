@@ -37,13 +37,33 @@
 
 enum weft_slot_state { WEFT_SLOT_IDLE = 0, WEFT_SLOT_OUT, WEFT_SLOT_LOST };
 
+/* Work requests: name, value, opcode on the wire, whether the peer must answer with more than an ACK. */
+#define WEFT_WQE_OPS(X)      \
+	X(WRITE, 0, DATA, 0) \
+	X(READ, 1, READ, 1)  \
+	X(FADD, 2, FADD, 1)  \
+	X(CSWAP, 3, CSWAP, 1)
+
+enum weft_wqe_op {
+#define X(name, val, wire, own) WEFT_WQE_##name = val,
+	WEFT_WQE_OPS(X)
+#undef X
+		WEFT_WQE_OP_COUNT,
+};
+
 /* A work request as it stands in the send queue. */
 struct weft_wqe {
-	__u64 loff; /* source: offset from the local MR's start */
-	__u64 roff; /* target: offset from the remote MR's start */
-	__u32 len;  /* 0 to WEFT_MSG_MAX */
+	__u64 loff; /* here: offset from the local MR's start */
+	__u64 roff; /* there: offset from the remote MR's start */
+	__u32 len;  /* 0 to WEFT_MSG_MAX; of an atomic 8 */
 	__u32 lkey, rkey;
-	__u32 posted; /* when, wire ticks; 0: not told. For statistics only */
+	__u32 posted;  /* when, wire ticks; 0: not told. For statistics only */
+	__u32 op;      /* enum weft_wqe_op */
+	__u32 asn;     /* private copy: number of the atomic */
+	__u64 operand; /* of an atomic: what is added, or the new value */
+	__u64 compare; /* of CSWAP: the old value */
+	__u32 moff;    /* bytes of the message before this: work requests may be parts of one */
+	__u32 mlen;    /* of the whole message */
 };
 
 /*
@@ -94,21 +114,26 @@ struct weft_tx {
 	struct weft_path path;
 	struct weft_cc cc;
 	/* now and then */
-	__u32 err_info;  /* NAK code, or what the library passed */
-	__u32 err_ssn;   /* work request that failed */
-	__u32 last_move; /* when a token was last started on another CPU, ticks */
-	__u32 losses;    /* PSNs convicted and not delivered, ever */
-	__u32 surplus;   /* tokens that were not expected back, ever */
-	__u32 looked;    /* domain that the last time-out looked at */
-	__u32 stuck;     /* domain that was last rescued from */
-	__u32 post_dom;  /* domain in which the application last rang */
-	__u32 psn0;      /* first PSN */
-	__u32 wraps;     /* how often nxt has wrapped to 0 */
+	__u32 err_info;    /* NAK code, or what the library passed */
+	__u32 err_ssn;     /* work request that failed */
+	__u32 last_move;   /* when a token was last started on another CPU, ticks */
+	__u32 losses;      /* PSNs convicted and not delivered, ever */
+	__u32 surplus;     /* tokens that were not expected back, ever */
+	__u32 looked;      /* domain that the last time-out looked at */
+	__u32 stuck;       /* domain that was last rescued from */
+	__u32 post_dom;    /* domain in which the application last rang */
+	__u32 atomics;     /* begun, ever */
+	__u32 atomics_out; /* of those: not answered */
+	__u32 psn0;        /* first PSN */
+	__u32 wraps;       /* how often nxt has wrapped to 0 */
 	__u64 retransmits, spurious, timeouts, ce;
 	__u64 msgs, bytes; /* work requests begun, and what is in them */
-	__u32 pad1[10];
+	__u32 pad1[8];
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
+	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */
+	__u64 taken[WEFT_WIN_WORDS]; /* of those: their answer is being put into memory */
+	__u32 apsn[WEFT_ATOMICS];    /* PSNs of the last atomics */
 	struct weft_tx_dom dom[WEFT_DOMAINS];
 	struct weft_tx_slot slot[WEFT_WIN]; /* by weft_tx_at() */
 	struct weft_wqe wqe[WEFT_SQ_DEPTH]; /* private copies, taken with the first segment */
@@ -196,6 +221,12 @@ weft_inline int weft_tx_delivered(const struct weft_tx *tx, __u32 psn)
 {
 	return weft_psn_diff(psn, tx->una) < 0 ||
 	       (tx->delivered[weft_psn_word(psn)] & weft_psn_bit(psn));
+}
+
+/* Does its own answer bring bytes? Then nothing else delivers it. */
+weft_inline int weft_tx_own(const struct weft_tx *tx, __u32 psn)
+{
+	return (tx->own[weft_psn_word(psn)] & weft_psn_bit(psn)) != 0;
 }
 
 /* The segment in slot s, PSN psn, goes out now: the newest token of its domain. */

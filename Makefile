@@ -252,7 +252,7 @@ help:
 	@echo 'make check-vm        the tests that need another kernel (QEMU)'
 	@echo 'make sim [SEEDS=N]   the simulator over N seeds'
 	@echo 'make drill [SECS=N]  hosts, links and processes that fail at random [SEED=N]'
-	@echo 'make fuzz [TIME=N]   the fuzzers for N seconds'
+	@echo 'make fuzz [TIME=N]   the fuzzers, N seconds in all'
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
 	@echo 'make lint | format   style checks | apply clang-format'

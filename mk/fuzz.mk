@@ -13,7 +13,7 @@ FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS) $(O)/tests/fuzz/weft-fuzz-prog
 
-# TIME: seconds in all; 10 minutes by default.
+# TIME: seconds of fuzzing in all, on all processors; 10 minutes by default.
 fuzz: fuzzers
 	@O=$(O) tests/fuzz/run.sh $(or $(TIME),600)
 

@@ -11,8 +11,10 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
 only=("$@")
+# shellcheck source=tests/jobs.sh
+. tests/jobs.sh
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+trap 'jobs_stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 cp -r bpf include "$work" || exit 1
@@ -326,38 +328,48 @@ for ((i = 1; i <= ${#names[@]}; i++)); do
 	chosen "$i" && picked+=("$i")
 done
 
-echo "1..$((${#picked[@]} + 1))"
-[ "$bad" -eq 0 ] || { echo "not ok 1 - every mutation finds its place in the sources"; exit 1; }
-[ ${#picked[@]} -gt 0 ] || { echo "not ok 1 - there is a mutation like that: ${only[*]}"; exit 1; }
-if ! ${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
-	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c; then
-	echo "not ok 1 - the mutated sources compile"
-	exit 1
-fi
+jobs_begin "$work/said"
+report() { # STATUS TEXT
+	[ "$1" -eq 0 ] && echo "ok - $2" || echo "not ok - $2"
+}
+# What keeps it from beginning: the only test there is.
+fail() {
+	job report 1 "$1"
+	jobs_end
+	exit
+}
+[ "$bad" -eq 0 ] || fail "every mutation finds its place in the sources"
+[ ${#picked[@]} -gt 0 ] || fail "there is a mutation like that: ${only[*]}"
+${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
+	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c ||
+	fail "the mutated sources compile"
 export WEFT_BPF_OBJ=$work/weft.bpf.o CMOCKA_MESSAGE_OUTPUT=STDOUT
 
-# Exit status: 0 green, 1 red, 3 refused by the kernel.
-run() { WEFT_BPF_MUTATION=$1 "$test" "$2" >"$work/out" 2>&1; }
+unbroken() {
+	local out rc
 
-if run 0 '*__*'; then
-	echo "ok 1 - unbroken, all is green"
-else
-	echo "not ok 1 - unbroken, all is green"
-	sed 's/^/# /' "$work/out"
-	bad=1
-fi
-n=1
-for i in "${picked[@]}"; do
-	n=$((n + 1))
-	run "$i" "${tests[i - 1]}"
+	out=$(WEFT_BPF_MUTATION=0 "$test" '*__*' 2>&1)
 	rc=$?
-	what="$n - ${tests[i - 1]} sees ${names[i - 1]//#/}"
+	report "$rc" "unbroken, all is green"
+	[ "$rc" -eq 0 ] || sed 's/^/# /' <<<"$out"
+}
+# Exit status: 0 green, 1 red, 3 refused by the kernel.
+mutation() { # NUMBER
+	local rc what="${tests[$1 - 1]} sees ${names[$1 - 1]//#/}"
+
+	WEFT_BPF_MUTATION=$1 "$test" "${tests[$1 - 1]}" >/dev/null 2>&1
+	rc=$?
 	case $rc in
-	1) echo "ok $what" ;;
-	0) echo "not ok $what" "(it stayed green)" ;;
-	3) echo "not ok $what" "(the verifier saw it first)" ;;
-	*) echo "not ok $what" "(status $rc)" ;;
+	1) ;;
+	0) what+=" (it stayed green)" ;;
+	3) what+=" (the verifier saw it first)" ;;
+	*) what+=" (status $rc)" ;;
 	esac
-	[ "$rc" -eq 1 ] || { bad=1; echo "# replay: tests/bpf/mutate.sh $i"; }
+	report $((rc != 1)) "$what"
+	[ "$rc" -eq 1 ] || echo "# replay: tests/bpf/mutate.sh $1"
+}
+job unbroken
+for i in "${picked[@]}"; do
+	job mutation "$i"
 done
-exit "$bad"
+jobs_end

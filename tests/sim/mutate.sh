@@ -11,9 +11,10 @@ O=${O:-build}
 CC=${CC:-gcc}
 SEEDS=${MUTANT_SEEDS:-150}
 only=("$@")
-jobs=0
-mkdir -p "$O/mutants"
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$O/mutants"; exit 130' INT TERM
+# shellcheck source=tests/jobs.sh
+. tests/jobs.sh
+jobs_begin "$O/mutants"
+trap 'jobs_stop; rm -rf "$O/mutants"; exit 130' INT TERM
 
 wanted() {
 	local w
@@ -31,15 +32,6 @@ report() { # RC NAME TEXT; numbers come at the end
 	else
 		echo "not ok - $2: $3"
 	fi
-}
-
-# As many at a time as there are processors; what each says is kept until the end.
-job() {
-	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
-		wait -n
-	done
-	jobs=$((jobs + 1))
-	"$@" >"$O/mutants/$jobs.tap" &
 }
 
 # try DIR MODE: build the simulator of a copy, or a unit test with its headers, and run it as MODE
@@ -84,7 +76,7 @@ unbroken() { # MODE
 	job run_unbroken "$mode"
 }
 run_unbroken() {
-	local dir=$O/mutants/unbroken.$jobs out rc
+	local dir=$O/mutants/unbroken.$JOBS_N out rc
 
 	copy "$dir"
 	try "$dir" "$1"
@@ -192,12 +184,8 @@ for inv in $(sed -n 's/^| \(I[0-9]*\) |.*/\1/p' docs/design.md); do
 	job has_mutant "$inv"
 done
 
-[ $jobs -gt 0 ] || job report 1 "${only[*]}" "no mutant is named so"
-wait
-for ((i = 1; i <= jobs; i++)); do
-	cat "$O/mutants/$i.tap"
-done | awk '/^(not )?ok / { n++; bad += /^not/; sub(/ok /, "ok " n " ") } { print }
-	END { print "1.." n; exit bad > 0 }'
+[ "$JOBS_N" -gt 0 ] || job report 1 "${only[*]}" "no mutant is named so"
+jobs_end
 rc=$?
 rm -rf "$O/mutants"
 exit $rc

@@ -167,6 +167,25 @@ counter() {
 	lab_field "$json" "$3" || echo -1
 }
 
+# busy_qps N [PACKETS]: have at least that many QPs of A moved anything, or more than PACKETS?
+busy_qps() {
+	(($("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" |
+		jq "[.. | .packets? // empty | select(. > ${2:-0})] | length") >= $1))
+}
+
+# sent_more N: has A sent more DATA packets than that?
+sent_more() {
+	(($(counter "$LAB_A" "$LAB_IF_A" tx_data) > $1))
+}
+
+# settled NS DEV: do its counters stand still? Longer than a retransmission of a living QP waits.
+settled() {
+	local before
+	before=$("$WEFT" -n "$1" -j stats show "$2")
+	sleep 0.2
+	[ "$before" = "$("$WEFT" -n "$1" -j stats show "$2")" ]
+}
+
 # field NAME KEY: a number in the last JSON line of $LAB_TMP/NAME
 field() {
 	lab_field "$(grep '^{' "$LAB_TMP/$1" | tail -n 1)" "$2" || echo -1

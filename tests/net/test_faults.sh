@@ -25,7 +25,8 @@ posts() {	# [CLIENT OPTIONS]
 	serve s "$LAB_B" --region 4m --conns 1 "$LAB_IF_B=:7000"
 	writer c "$LAB_A" --stress --limit 60000 --time 120 "$@" "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
-	sleep 0.5
+	until_true 5 sent_more 100
+	sleep 0.3
 }
 
 # failed WHEN STATUS [MS]: the client gets an error in time and ends by itself
@@ -102,7 +103,7 @@ dead_get_nothing() {
 	writer c "$LAB_A" --rounds 1 --fixed 2m --cwnd 2 --stop-posted "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" '^posted' "$CLIENT"
 	kill -KILL "$SERVER"
-	sleep 0.3
+	until_true 3 more_than "$owner"	# a process with so much memory takes its time to die
 	data=$(counter "$LAB_B" "$LAB_IF_B" owner)
 	note "$(<"$LAB_TMP/c")"
 	note "owner drops: $owner, then $data"
@@ -114,6 +115,10 @@ dead_get_nothing() {
 	kill -TERM "$s2"
 	t -- finish "$s2" s2 ++ "and the memory of that process is right"
 	both down
+}
+
+more_than() {
+	(($(counter "$LAB_B" "$LAB_IF_B" owner) > $1))
 }
 
 stop_receiver() {

@@ -46,6 +46,8 @@ stale() {
 	dup=$(counter "$LAB_B" "$LAB_IF_B" rx_dup)
 	old=$(counter "$LAB_B" "$LAB_IF_B" window)
 	sent "$LAB_A" "$LAB_IF_A" "$QPN" stale $COUNT
+	until_true 2 eval '(($(counter "$LAB_B" "$LAB_IF_B" rx_dup) + $(counter "$LAB_B" "$LAB_IF_B" window) \
+		- dup - old >= COUNT))'
 	dup2=$(counter "$LAB_B" "$LAB_IF_B" rx_dup)
 	old2=$(counter "$LAB_B" "$LAB_IF_B" window)
 	note "rx_dup $dup to $dup2, window $old to $old2"

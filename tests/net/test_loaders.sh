@@ -163,8 +163,7 @@ unload_under_users() {
 	load_with ip
 	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 20 >"$LAB_TMP/perf" 2>&1 &
 	user=$!
-	until_true 10 doorbells
-	sleep 0.5
+	until_true 20 sent_more 1000
 	start=$(now)
 	unload_with ip
 	wait $user || rc=$?
@@ -231,7 +230,7 @@ replaced() {
 		--region 4m --verify >"$LAB_TMP/perf" 2>&1 &
 	writer=$!
 	REPLACED=0
-	sleep 0.5
+	until_true 20 sent_more 1000
 	until ended $writer; do
 		id=$(attached)
 		weft_a up --replace "$LAB_IF_A" || break
@@ -262,7 +261,7 @@ replace() {
 	weft_a down "$LAB_IF_A"
 	load_with ip
 	t -- weft_a up --replace "$LAB_IF_A" ++ "--replace without weft up is weft up"
-	t -- replaced 2 ++ "adopted: WRITEs go on while the programs are replaced"
+	t -- replaced 3 ++ "adopted: WRITEs go on while the programs are replaced"
 	t "$REPLACED >= 2" "there too"
 	weft_a down "$LAB_IF_A"
 	unload_with ip

@@ -12,6 +12,7 @@ both() {
 # Every packet that A has sent has come back: none fell out of a ring.
 nothing_lost() {
 	local drops
+	until_true 5 settled "$LAB_B" "$LAB_IF_B"
 	drops=$(lab_ring_drops)
 	note "$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A")"
 	note "$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B")"
@@ -44,7 +45,8 @@ shares() {
 			--qps "$2" --size 256k -j >"$LAB_TMP/perf$i" 2>&1
 		writers+=("$LAB_SPAWNED")
 	done
-	sleep 2
+	until_true 20 busy_qps $(($1 * $2)) 1000
+	sleep 1
 	a=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
 	sleep 2
 	b=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
@@ -69,10 +71,6 @@ packets_of() {	# QPN:packets of each QP, in the order of QPNs
 queues() {	# of both ends; a queue is a CPU that may hold tokens
 	lab_in "$LAB_A" ethtool -L "$LAB_IF_A" rx "$1" tx "$1" &&
 		lab_in "$LAB_B" ethtool -L "$LAB_IF_B" rx "$1" tx "$1"
-}
-
-busy_qps() {	# have at least that many moved anything?
-	(($("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq '[.. | .packets? // empty | select(. > 0)] | length') >= $1))
 }
 
 # More QPs send than there are tokens, and some of their processes are stopped: nobody rings for them.
@@ -167,7 +165,7 @@ cwnd() {
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 6 --verify -j \
 		>"$LAB_TMP/perf0" 2>&1
 	writer=$LAB_SPAWNED
-	sleep 2
+	until_true 20 sent_more 10000
 	# the control QP is idle: the data QP is the one with packets out
 	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
 	qpn=$(packets_of "$json" | sort -t: -k2n | tail -n 1 | cut -d: -f1)

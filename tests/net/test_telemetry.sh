@@ -66,7 +66,7 @@ histograms() {
 		"the totals keep what QPs counted whose places were taken: $msgs of $lat + $n"
 	# everything is delivered and nothing moves: both ends have the same to tell
 	writes --size 30001 --qps 2
-	sleep 1
+	until_true 20 busy_qps 2 1000
 	kill -STOP "$CLIENT"
 	until_true 3 still
 	sent=$(ask "$LAB_A" qp "$LAB_IF_A" '.[] | select(.qpn % 65536 > 0) | "\(.peer_qpn) \(.tx_bytes) \(.tx_messages)"' | sort)
@@ -102,7 +102,7 @@ traffic() {
 	serve s "$LAB_B" --region 4m --conns 1 "$LAB_IF_B=:7000"
 	writer c "$LAB_A" --stress --limit 60000 --time 60 "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
-	sleep 0.3
+	until_true 5 sent_more 100
 }
 
 # tells NS DEV REGEX...: the QP that failed last has these in its trace, in this order
@@ -188,7 +188,7 @@ device_lost() {
 	perf_server
 	lab_spawn "$WEFT" -v -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 30 >/dev/null 2>"$LAB_TMP/log"
 	CLIENT=$LAB_SPAWNED
-	until_true 10 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" tx_data)" -gt 1000 ]'
+	until_true 10 sent_more 1000
 	a down "$LAB_IF_A"
 	until_true 5 ended "$CLIENT" || kill -KILL "$CLIENT"
 	lab_wait "$CLIENT"
@@ -246,7 +246,7 @@ top_terminal() {
 	both_up
 	perf_server
 	writes --qps 3
-	until_true 10 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" tx_data)" -gt 10000 ]'
+	until_true 10 sent_more 10000
 	a top -b -n 2 -d 0.4 >"$LAB_TMP/top"
 	note "$(<"$LAB_TMP/top")"
 	# control QP and three others, twice
@@ -295,8 +295,9 @@ metrics() {
 	both_up
 	perf_server
 	perf_write --count 1000 --size 10000
+	rx=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
 	writes --size 4k
-	sleep 0.7
+	until_true 20 sent_more $((rx + 1000))
 	kill -STOP "$CLIENT"
 	until_true 3 still
 	ip -n "$LAB_A" link add "$name" type veth peer name other

@@ -61,10 +61,11 @@ traffic() {
 	shift $(($# < 3 ? $# : 3))
 	"$WIRELAB" stats --pin "$LAB_PIN" --reset >/dev/null
 	: >"$LAB_TMP/recv"
-	lab_spawn_in "$LAB_B" "$WIRELAB" recv "$to" 100 >"$LAB_TMP/recv"
+	lab_spawn_in "$LAB_B" "$WIRELAB" recv --until-term "$to" 100 >"$LAB_TMP/recv"
 	local receiver=$LAB_SPAWNED
 	lab_wait_line "$LAB_TMP/recv" ready "$receiver"
 	lab_run_in "$LAB_A" taskset -c 0 "$WIRELAB" send "$@" "$to" "$count" "$size"
+	kill -TERM "$receiver"	# nothing more is sent
 	lab_wait "$receiver"
 	SEEN=$(tail -n 1 "$LAB_TMP/recv")
 	WIRE=$(lab_stats)

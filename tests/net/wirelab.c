@@ -43,7 +43,7 @@ static const char usage_text[] =
 	"  --data-min N      frames of at least N bytes are counted as data (default 200)\n"
 	"  --seed N          same seed, same CPU and same packet number: same fate (default 1)\n"
 	"\n"
-	"send: --ect --no-check --gap-us N --burst N    recv: --rcvbuf BYTES\n";
+	"send: --ect --no-check --gap-us N --burst N    recv: --rcvbuf BYTES --until-term\n";
 
 int fail(const char *object, int err, const char *fmt, ...)
 {

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,12 +57,16 @@ static int resolve(char *arg, struct sockaddr_storage *sa, socklen_t *len)
 	return 0;
 }
 
-static const struct option long_options[] = { { "ect", 0, 0, 'e' },    { "no-check", 0, 0, 'c' },
-					      { "gap-us", 1, 0, 'g' }, { "burst", 1, 0, 'b' },
-					      { "rcvbuf", 1, 0, 'r' }, { 0 } };
+static const struct option long_options[] = { { "ect", 0, 0, 'e' },
+					      { "no-check", 0, 0, 'c' },
+					      { "gap-us", 1, 0, 'g' },
+					      { "burst", 1, 0, 'b' },
+					      { "rcvbuf", 1, 0, 'r' },
+					      { "until-term", 0, 0, 'u' },
+					      { 0 } };
 
 struct traffic {
-	int ect, no_check;
+	int ect, no_check, until_term;
 	long gap_us, burst, rcvbuf;
 	struct sockaddr_storage sa;
 	socklen_t len;
@@ -82,6 +87,7 @@ static int parse(int argc, char **argv, int nargs, struct traffic *t)
 		case 'g': t->gap_us = atol(optarg); break;
 		case 'b': t->burst = atol(optarg); break;
 		case 'r': t->rcvbuf = atol(optarg); break;
+		case 'u': t->until_term = 1; break;
 		default: return -EINVAL;
 		}
 	}
@@ -214,14 +220,25 @@ static void print_seen(const struct seen *s)
 	json_object_put(o);
 }
 
-/* Prints "ready", then waits for the first datagram and stops when IDLE_MS bring no more. */
+static volatile sig_atomic_t no_more;
+
+static void on_term(int sig)
+{
+	(void)sig;
+	no_more = 1;
+}
+
+/*
+ * Prints "ready", then waits for the first datagram and stops when IDLE_MS bring no more. Who sends
+ * may be held up for longer than that, so with --until-term they count from SIGTERM on.
+ */
 int cmd_recv(int argc, char **argv)
 {
 	static unsigned char buf[65536];
 	struct seen s = { 0 };
 	struct traffic t;
 	struct pollfd p;
-	int one = 1;
+	int one = 1, quiet = 0;
 
 	if (parse(argc, argv, 1, &t))
 		return 2;
@@ -234,9 +251,22 @@ int cmd_recv(int argc, char **argv)
 	setsockopt(p.fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one));
 	setsockopt(p.fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
 	setsockopt(p.fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &one, sizeof(one));
+	signal(SIGTERM, on_term);
 	puts("ready");
 	fflush(stdout);
-	while (poll(&p, 1, s.received ? (int)t.arg[0] : 10000) > 0) {
+	for (;;) {
+		int ready = poll(&p, 1, t.arg[0]);
+
+		/* an interrupted wait is one that was too short */
+		if (ready > 0)
+			quiet = 0;
+		else if (!ready)
+			quiet += t.arg[0];
+		if (!ready && (no_more || quiet >= 10000 || (s.received && !t.until_term)))
+			break;
+		if (ready <= 0)
+			continue;
+
 		char aside[256];
 		struct iovec iov = { buf, sizeof(buf) };
 		struct msghdr msg = { .msg_iov = &iov,

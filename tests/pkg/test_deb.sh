@@ -45,12 +45,6 @@ with_debs() {	# with_debs DPKG-ARGUMENTS... -- PACKAGE...
 	"$LAB_TMP/in-root" dpkg "${args[@]}"
 }
 
-# DATA packets that A has sent, and whether they are more than that by now
-sent() {
-	"$WEFT" -n "$LAB_A" -j stats show "$LAB_IF_A" | jq .counts.tx_data
-}
-sent_more() { [ "$(sent)" -gt "$1" ]; }
-
 # What the demo shows: the receiver is stopped while its memory is written, and uses no time. It is
 # stopped once data flows: before, the client waits for its answers.
 demo() {
@@ -72,10 +66,9 @@ demo() {
 stopped() {
 	local before from
 	until_true 20 sent_more 1000 || return
-	kill -STOP "$1"
-	until_true 5 grep -q '^State:.T' "/proc/$1/status" || return
+	freeze "$1" || return
 	before=$(cpu_ticks "$1")
-	from=$(sent)
+	from=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
 	until_true 10 sent_more $((from + 1000)) || return
 	echo "its time, in 1/100 s: $before before, $(cpu_ticks "$1") after"
 	[ "$before" = "$(cpu_ticks "$1")" ]

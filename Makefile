@@ -17,7 +17,7 @@ say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all unit tests demo check check-fast check-vm sim drill bench coverage lint format \
+.PHONY: all unit fast-tests tests demo check check-fast check-vm sim drill bench coverage lint format \
 	clean help
 
 all:
@@ -88,7 +88,8 @@ link       = $(Q)mkdir -p $(@D) && $(CC) $(ROOT) $(CFLAGS) $(LDFLAGS) -o $@ $(fi
 
 all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(DEMO) $(EXAMPLES) $(WIRELAB)
 unit: $(UNIT_PROGS)
-tests: all $(UNIT_PROGS) $(SIM) $(SIM_SAN) $(BPF_TEST) $(NET_PROGS)
+fast-tests: all $(UNIT_PROGS) $(SIM) $(BPF_TEST)
+tests: fast-tests $(SIM_SAN) $(NET_PROGS)
 
 # ---- objects -----------------------------------------------------------------------------------
 # $(call compile,OUTPUT PREFIX,SOURCE FOLDER,FLAGS,ORDER-ONLY PREREQUISITES)
@@ -208,7 +209,7 @@ check:
 
 check-fast:
 	@tools/install-deps.sh check
-	@$(SUBMAKE) tests
+	@$(SUBMAKE) fast-tests
 	@O=$(O) tools/check.sh --fast
 
 check-vm: tests

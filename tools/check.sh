@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Run the test suites and see that they leave nothing behind: check.sh [--fast] [--only PATTERN].
+# PATTERN is one of bash's: '@(lint|net/*)'.
 #
 # Everything runs in a process and mount namespace of its own with an empty bpffs and an empty
 # /run/netns, so what is left at the end is ours, and whatever happens dies with this script.
 # WEFT_CHECK_SHARED=1: other tests load XDP programs on this machine meanwhile; do not count those.
 set -u
+shopt -s extglob	# for PATTERN
 
 usage() {
 	echo "usage: check.sh [--fast] [--only PATTERN]" >&2
@@ -54,7 +56,7 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$only" ] || usage
 
-passed=0 failed=0 skipped=0 suite_pid=
+passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 finish() {
 	rm -rf "$tmp"
@@ -62,7 +64,8 @@ finish() {
 trap finish EXIT
 interrupted() {
 	trap '' INT TERM
-	[ -n "$suite_pid" ] && kill -TERM "$suite_pid" 2>/dev/null && wait "$suite_pid"
+	[ ${#running[@]} -eq 0 ] || kill -TERM "${!running[@]}" 2>/dev/null
+	wait
 	echo "weft: check: interrupted" >&2
 	exit 130
 }
@@ -153,21 +156,102 @@ count_tap() {
 	fi
 }
 
-# suite NAME SECONDS COMMAND...: without TAP output a suite is one test, judged by its exit status.
-suite() {
-	local name=$1 limit=$2 pass fail skip plan rc start secs out=$tmp/out
-	shift 2
-
+# A suite is declared by one of these, NAME LIMIT COMMAND..., with LIMIT in seconds:
+#
+#   suite    nothing runs beside it: it promises times, or keeps all processors busy
+#   waits    it sleeps most of the time and has time to spare where it promises any
+#   fills    it computes and promises no time, has no network and loads no program into the kernel: it
+#            takes, at idle priority, what time those that wait leave
+#
+# run_suites runs those that wait one by one with as many that fill beside them as there are
+# processors, then what is left to fill, then the others one by one. Their results are printed in the
+# order in which they were declared, each as soon as those before it are.
+names=() kinds=() limits=() commands=() states=() began=() took=() status=() told=0
+declare -A running=()	# pid: number
+declare_suite() {
 	# shellcheck disable=SC2254 # the pattern is meant as one
-	case $name in $only) ;; *) return ;; esac
-	[ -t 1 ] && printf '...   %-32s\r' "$name"
-	start=${EPOCHREALTIME/./}
-	timeout -k 10 "$limit" "$@" >"$out" 2>&1 </dev/null &
-	suite_pid=$!
-	wait "$suite_pid"
-	rc=$?
-	suite_pid=
-	secs=$(((${EPOCHREALTIME/./} - start) / 100000))
+	case $2 in $only) ;; *) return ;; esac
+	kinds+=("$1") names+=("$2") limits+=("$3") states+=(new)
+	commands+=("${*@Q}")
+}
+suite() { declare_suite suite "$@"; }
+waits() { declare_suite waits "$@"; }
+fills() { declare_suite fills "$@"; }
+each() {	# each KIND FOLDER LIMIT FILE...
+	local kind=$1 folder=$2 limit=$3 f
+	shift 3
+
+	for f in "$@"; do
+		[ -f "$f" ] || continue
+		# a script that cannot be run is a failure; beside programs lie their .d files
+		case $f in *.sh) ;; *) [ -x "$f" ] || continue ;; esac
+		"$kind" "$folder/$(basename "$f" .sh)" "$limit" "$f"
+	done
+}
+
+# How many suites of kind $2 are in state $1; $first is the first of them.
+count() {
+	local i
+	first='' n=0
+	for i in "${!names[@]}"; do
+		[ "${states[i]} ${kinds[i]}" = "$1 $2" ] || continue
+		first=${first:-$i} n=$((n + 1))
+	done
+}
+begin_suite() {
+	local i=$1 words
+	eval "words=(${commands[i]})"
+	words=("${words[@]:3}")
+	# what others have in the kernel meanwhile is not a fill's to complain about
+	[ "${kinds[i]}" != fills ] || words=(env LAB_SHARED=1 chrt --idle 0 "${words[@]}")
+	states[i]=runs began[i]=${EPOCHREALTIME/./}
+	timeout -k 10 "${limits[i]}" "${words[@]}" >"$tmp/$i.out" 2>&1 </dev/null &
+	running[$!]=$i
+}
+begin_suites() {
+	local n first
+
+	count new waits
+	local waiting=$first
+	count runs waits
+	[ "$n" -gt 0 ] || [ -z "$waiting" ] || begin_suite "$waiting"
+	while :; do
+		count runs fills
+		[ "$n" -lt "$(nproc)" ] || break
+		count new fills
+		[ -n "$first" ] || break
+		begin_suite "$first"
+	done
+	[ ${#running[@]} -gt 0 ] && return
+	count new suite
+	[ -z "$first" ] || begin_suite "$first"
+}
+run_suites() {
+	local pid rc i list
+
+	while begin_suites; [ ${#running[@]} -gt 0 ]; do
+		if [ -t 1 ]; then
+			list=
+			for i in "${running[@]}"; do list+=" ${names[i]}"; done
+			printf '...  %-72.72s\r' "$list"
+		fi
+		wait -n -p pid "${!running[@]}"
+		rc=$?
+		i=${running[$pid]}
+		unset "running[$pid]"
+		status[i]=$rc states[i]=ended
+		took[i]=$(((${EPOCHREALTIME/./} - began[i]) / 100000))
+		while [ "${states[told]:-}" = ended ]; do
+			tell "$told"
+			told=$((told + 1))
+		done
+	done
+}
+
+# Without TAP output a suite is one test, judged by its exit status.
+tell() {
+	local i=$1 rc=${status[$1]} secs=${took[$1]} out=$tmp/$1.out pass fail skip plan words
+
 	count_tap "$out"
 	if [ $((pass + fail + skip)) -eq 0 ]; then
 		[ "$rc" -eq 0 ] && pass=1 || fail=1
@@ -179,28 +263,19 @@ suite() {
 	fi
 	passed=$((passed + pass)) failed=$((failed + fail)) skipped=$((skipped + skip))
 	printf '%-5s %-32s %4d passed %3d failed %3d skipped %6d.%d s\n' \
-		"$([ "$fail" -eq 0 ] && echo ok || echo FAIL)" "$name" "$pass" "$fail" "$skip" \
+		"$([ "$fail" -eq 0 ] && echo ok || echo FAIL)" "${names[i]}" "$pass" "$fail" "$skip" \
 		$((secs / 10)) $((secs % 10))
 	if [ "$fail" -ne 0 ]; then
 		tail -n 400 "$out"
 		[ "$rc" -ge 124 ] && [ "$rc" -ne 127 ] &&
-			echo "# ended by a signal or the limit of $limit s (status $rc)"
-		echo "replay: $*"
+			echo "# ended by a signal or the limit of ${limits[i]} s (status $rc)"
+		eval "words=(${commands[i]})"
+		echo "replay: ${words[*]:3}"
 	else
 		# Worth seeing also when all is well: skips with their reasons, totals, coverage.
 		grep -E '# *(SKIP|skip|total:|coverage:|note:)' "$out"
 	fi
-}
-each() {
-	local name=$1 limit=$2 f
-	shift 2
-
-	for f in "$@"; do
-		[ -f "$f" ] || continue
-		# a script that cannot be run is a failure; beside programs lie their .d files
-		case $f in *.sh) ;; *) [ -x "$f" ] || continue ;; esac
-		suite "$name/$(basename "$f" .sh)" "$limit" "$f"
-	done
+	rm -f "$out"
 }
 have() { [ -e "$1" ]; }
 # A source without its program would be a test that silently does not run.
@@ -219,35 +294,45 @@ log_lines=$(dmesg | wc -l)
 snapshot before
 check_built
 if [ -n "$fast" ]; then
-	each unit 30 "$O"/tests/unit/*
-	have tests/sim && suite sim 30 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
-	have tests/bpf && suite bpf 30 "$O/tests/bpf/weft-bpf-test"
-	have tests/net/smoke.sh && suite net/smoke 30 tests/net/smoke.sh
+	have tests/sim && fills sim 30 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
+	each waits unit 30 "$O"/tests/unit/*
+	have tests/bpf && waits bpf 30 "$O/tests/bpf/weft-bpf-test"
+	have tests/net/smoke.sh && waits net/smoke 30 tests/net/smoke.sh
 else
-	suite lint 300 tools/lint.sh
-	have tests/man && suite man 60 tests/man/test_man.sh
-	each unit 120 "$O"/tests/unit/*
+	# the longest first
+	have tests/sim && fills sim-mutants 900 tests/sim/mutate.sh
+	each fills matrix 900 tests/matrix/test_arm64.sh tests/matrix/test_compilers.sh
+	fills lint 900 tools/lint.sh
 	have tests/sim && {
-		suite sim 600 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
-		suite sim-sanitized 300 "$O/tests/sim/weft-sim-san" --seeds 200
-		suite sim-coverage 300 tools/coverage.sh
-		suite sim-mutants 300 tests/sim/mutate.sh
+		fills sim 900 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
+		fills sim-coverage 900 tools/coverage.sh
+		fills sim-sanitized 900 "$O/tests/sim/weft-sim-san" --seeds 200
 	}
+	have tests/man && fills man 300 tests/man/test_man.sh
+	each waits unit 120 "$O"/tests/unit/*
+	for f in tests/net/smoke.sh tests/net/test_*.sh; do
+		case ${f#*/test_} in
+		dissector.sh | drill.sh | edges.sh | errors.sh | examples.sh | faults.sh | flush.sh | \
+			idle.sh | inject.sh | loaders.sh | stress_post.sh | telemetry.sh)
+			each waits net 600 "$f" ;;
+		*) each suite net 600 "$f" ;;
+		esac
+	done
 	have tests/bpf && {
 		suite bpf 120 "$O/tests/bpf/weft-bpf-test"
 		suite bpf-mutants 300 tests/bpf/mutate.sh
 	}
-	each net 600 tests/net/smoke.sh tests/net/test_*.sh
-	each pkg 300 tests/pkg/test_*.sh
+	each suite pkg 300 tests/pkg/test_*.sh
 	have tests/fuzz && suite fuzz 240 tests/fuzz/run.sh 30
 	have vm/run.sh && suite vm 600 vm/run.sh
 	# looks at what the programs cost that guest's verifier
-	each matrix 300 tests/matrix/test_*.sh
+	each suite matrix 300 tests/matrix/test_verifier.sh
 	have vm/pair.sh && {
 		suite vm-pair 600 vm/pair.sh
 		suite vm-pair-6.12 600 vm/pair.sh --kernel 6.12
 	}
 fi
+run_suites
 check_leftovers
 check_kernel_log
 

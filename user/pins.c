@@ -413,6 +413,11 @@ int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts
 		return weft_err(EBUSY, dev->ifname,
 				"is up with csum off; to change it run 'weft down %s' first",
 				dev->ifname);
+	if (opts->no_telemetry && !(cfg->flags & WEFT_DEV_NO_TELE))
+		return weft_err(EBUSY, dev->ifname,
+				"is up with telemetry on; to change it run "
+				"'weft dev set %s telemetry off'",
+				dev->ifname);
 	return 0;
 }
 

@@ -67,11 +67,11 @@ const char *weft_strerror_last(void);
 struct weft_open_opts {
 	size_t size;
 	const char *netns; /* name under /run/netns, or a path; NULL: the caller's */
-	/* Who attaches decides on these two; to join who has decided otherwise is -EBUSY. */
+	/* Who attaches decides on these; to join who has decided otherwise is -EBUSY. */
 	uint16_t port;   /* UDP port, 1 to 65535 but not 4791; 0: 4793, or what it is already */
 	uint8_t csum;    /* 1: UDP checksum on IPv4 as well (IPv6 always); 0: off, or what it is */
 	uint8_t persist; /* 1: stays attached without users, until weft_down() */
-	uint8_t no_telemetry; /* 1: no latency histograms. First opener decides */
+	uint8_t no_telemetry; /* 1: no latency histograms; 0: there are, or what it is already */
 };
 
 /*

@@ -82,6 +82,7 @@ histograms() {
 	kill -KILL "$CLIENT"
 	lab_stop "$SERVER"
 	t ! a up "$LAB_IF_A" telemetry off ++ "telemetry off is refused while it is on"
+	t -- a up "$LAB_IF_A" telemetry on ++ "on is not"
 	both_down
 	both_up telemetry off
 	t -- eval 'a -j dev show "$LAB_IF_A" | jq -e ".[0].telemetry == false"' ++ "dev show says that it is off"
@@ -89,7 +90,60 @@ histograms() {
 	t -- perf_write --time 0.3 --verify ++ "without telemetry"
 	lab_stop "$SERVER"
 	t "$(ask "$LAB_A" stats "$LAB_IF_A" '.rtt_us.count + .latency_us.count') == 0" "nothing is counted"
+	t ! a up "$LAB_IF_A" telemetry on ++ "telemetry on is refused while it is off"
 	both_down
+}
+
+counted() {	# round trips of A
+	ask "$LAB_A" stats "$LAB_IF_A" .rtt_us.count
+}
+
+acked() {	# what the trace of the last QP says about acknowledgements
+	local qpn
+	qpn=$(ask "$LAB_A" qp "$LAB_IF_A" 'max_by(.qpn % 65536).qpn')
+	a -j qp trace "$LAB_IF_A" "$qpn" |
+		jq -r '.[0] | "\(.events | map(select(.event == "first_ack")) | length) \(.last_ack_ms != null)"'
+}
+
+# on and off under one transfer
+toggled() {
+	local n m
+	both_up
+	perf_server
+	writes --size 64k
+	until_true 10 eval '[ "$(counted)" -gt 1000 ]'
+	t -- eval '[ "$(acked)" = "1 true" ]' ++ "a trace has the first and the last acknowledgement"
+	t -- a dev set "$LAB_IF_A" telemetry off ++ "turned off while a transfer runs"
+	t -- eval 'a -j dev show "$LAB_IF_A" | jq -e ".[0].telemetry == false"' ++ "dev show says so"
+	n=$(counted) m=$(counter "$LAB_A" "$LAB_IF_A" rx_ack)
+	until_true 10 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" rx_ack)" -gt $((m + 1000)) ]'
+	t "n > 1000 && $(counted) == n" "$n round trips are kept, and no more counted"
+	t -- eval '[ "$(acked)" = "1 false" ]' ++ "the last acknowledgement is not known any more"
+	t -- a dev set dev "$LAB_IF_A" telemetry off ++ "what is set already can be set"
+	t -- a dev set "$LAB_IF_A" telemetry on ++ "turned on again"
+	t -- until_true 10 eval '[ "$(counted)" -gt $((n + 1000)) ]' ++ "counts on from there"
+	t -- eval '[ "$(acked)" = "1 true" ]' ++ "the last one is known again"
+	stop_client
+	a dev set "$LAB_IF_A" telemetry off
+	m=$(counter "$LAB_A" "$LAB_IF_A" rx_ack)
+	writes --size 64k
+	until_true 10 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" rx_ack)" -gt $((m + 1000)) ]'
+	a dev set "$LAB_IF_A" telemetry on
+	n=$(counted)
+	until_true 10 eval '[ "$(counted)" -gt $((n + 1000)) ]'
+	t -- eval '[ "$(acked)" = "0 true" ]' ++ "an acknowledgement later on is not taken for the first"
+	stop_client
+	lab_stop "$SERVER"
+	t ! a dev set "$LAB_IF_A" telemetry ++ "neither on nor off"
+	t ! a dev set "$LAB_IF_A" telemetry maybe ++ "nor something else"
+	t ! a dev set "$LAB_IF_A" port 5 ++ "what cannot be changed"
+	t ! a dev set nonesuch telemetry on ++ "no such device"
+	both_down
+}
+
+stop_client() {
+	kill -KILL "$CLIENT"
+	lab_wait "$CLIENT"
 }
 
 still() {	# no packet is out at A
@@ -352,7 +406,7 @@ metrics() {
 
 lab_begin
 lab_pair 3498
-for part in histograms top_terminal metrics; do
+for part in histograms toggled top_terminal metrics; do
 	tap_part $part && $part
 done
 both_up

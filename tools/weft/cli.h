@@ -78,6 +78,8 @@ struct pinned {
 int pins_find(const char *dev, struct pinned **list);
 /* Descriptor of a pinned map whose values have this size, or -1 after a message. */
 int pins_map(const struct pinned *p, const char *name, uint32_t value_size);
+/* All n values of a pinned map, shared with XDP; NULL after a message. */
+void *pins_mmap(const struct pinned *p, const char *name, size_t size, size_t n, int prot);
 uint32_t pins_prog_id(const struct pinned *p, const char *name); /* 0: not pinned */
 /* How its program is on the interface: "link", "netlink", "dispatcher"; NULL: it is not. */
 const char *pins_attach(const struct pinned *p);
@@ -111,6 +113,7 @@ int cmd_capture(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
 
+int dev_set(int argc, char **argv);
 int qp_trace(int argc, char **argv);
 int perf_server(int argc, char **argv);
 int perf_write(int argc, char **argv);

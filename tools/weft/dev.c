@@ -43,8 +43,11 @@ static const char unpin_help[] =
 
 static const char dev_help[] =
 	"usage: weft dev [ show ] [ DEV ] [ -j ]\n"
+	"       weft dev set DEV telemetry { on | off }\n"
 	"       weft dev flush [ -j ]\n"
 	"\n"
+	"set telemetry turns histograms, bytes received and times of first and last acknowledgement on\n"
+	"or off while it runs: they count only while it is on, and keep what they have.\n"
 	"flush removes what 'weft up' left in /sys/fs/bpf for interfaces that are gone, also of\n"
 	"deleted network namespaces. show:\n"
 	"Interfaces that weft is on: mode, programs, queues, MTU, payload and why, frame growth,\n"
@@ -56,10 +59,11 @@ static int check_options(const char *dev, const struct weft_devcfg *cfg, int csu
 	if (!csum && cfg->flags & WEFT_DEV_CSUM4)
 		return cli_fail(dev, "is up with csum on; to change it run 'weft down %s' first",
 				dev);
-	if (tele >= 0 && tele == !!(cfg->flags & WEFT_DEV_NO_TELE))
+	if (tele > 0 && cfg->flags & WEFT_DEV_NO_TELE)
 		return cli_fail(dev,
-				"is up with telemetry %s; to change it run 'weft down %s' first",
-				tele ? "off" : "on", dev);
+				"is up with telemetry off; to change it run "
+				"'weft dev set %s telemetry on'",
+				dev);
 	return CLI_OK;
 }
 
@@ -474,6 +478,8 @@ int cmd_dev(int argc, char **argv)
 		return rc;
 	if (argc == 1 && !strcmp(argv[0], "flush"))
 		return flush();
+	if (argc && !strcmp(argv[0], "set"))
+		return dev_set(argc - 1, argv + 1);
 	if (argc && !strcmp(argv[0], "show")) {
 		argc--;
 		argv++;

@@ -24,6 +24,7 @@ static const char help[] =
 	"       weft down DEV\n"
 	"       weft unpin DEV\n"
 	"       weft dev [ show ] [ DEV ]\n"
+	"       weft dev set DEV telemetry { on | off }\n"
 	"       weft dev flush\n"
 	"       weft qp [ show ] [ DEV ]\n"
 	"       weft qp set DEV QPN cwnd PACKETS\n"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -42,6 +43,21 @@ int pins_map(const struct pinned *p, const char *name, uint32_t value_size)
 		return -1;
 	}
 	return fd;
+}
+
+void *pins_mmap(const struct pinned *p, const char *name, size_t size, size_t n, int prot)
+{
+	int fd = pins_map(p, name, size);
+	void *m;
+
+	if (fd < 0)
+		return NULL;
+	m = mmap(NULL, n * size, prot, MAP_SHARED, fd, 0);
+	close(fd);
+	if (m != MAP_FAILED)
+		return m;
+	cli_fail(p->ifname, "cannot map %s/%s: %s; run as root", p->dir, name, strerror(errno));
+	return NULL;
 }
 
 uint32_t pins_prog_id(const struct pinned *p, const char *name)

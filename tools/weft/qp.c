@@ -160,37 +160,28 @@ static int show(const struct pinned *p, struct json_object *out)
 /* The control block is shared memory: one word is stored, nothing around it. */
 static int set_cwnd(const struct pinned *p, uint32_t qpn, uint32_t cwnd)
 {
-	size_t tele_len = WEFT_QPS * sizeof(struct weft_tele);
-	struct weft_tele *tele = MAP_FAILED;
-	size_t len = WEFT_QPS * sizeof(struct weft_qpctl);
 	uint32_t slot = WEFT_QPN_SLOT(qpn);
 	struct weft_qpctl *ctl;
-	int fd, rc = CLI_OK;
+	struct weft_tele *tele;
+	int rc = CLI_OK;
 
-	fd = pins_map(p, "qpctl", sizeof(*ctl));
-	if (fd < 0)
+	ctl = pins_mmap(p, "qpctl", sizeof(*ctl), WEFT_QPS, PROT_READ | PROT_WRITE);
+	if (!ctl)
 		return CLI_FAIL;
-	ctl = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (ctl == MAP_FAILED)
-		return cli_fail(p->ifname, "cannot map %s/qpctl: %s; run as root", p->dir,
-				strerror(errno));
 	if (slot >= WEFT_QPS || ctl[slot].qpn != qpn || ctl[slot].state != WEFT_QP_RTS)
 		rc = cli_fail(p->ifname, "no connected QP 0x%08x; see 'weft qp show %s'", qpn,
 			      p->ifname);
 	else
 		__atomic_store_n(&ctl[slot].cwnd, cwnd, __ATOMIC_RELAXED);
-	munmap(ctl, len);
-	fd = rc ? -1 : pins_map(p, "qptele", sizeof(*tele));
-	if (fd >= 0) {
-		tele = mmap(NULL, tele_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		close(fd);
-	}
-	if (tele != MAP_FAILED) {
-		weft_tele_cwnd(&tele[slot], cwnd);
-		munmap(tele, tele_len);
-	}
-	return rc;
+	munmap(ctl, WEFT_QPS * sizeof(*ctl));
+	if (rc)
+		return rc;
+	tele = pins_mmap(p, "qptele", sizeof(*tele), WEFT_QPS, PROT_READ | PROT_WRITE);
+	if (!tele)
+		return CLI_FAIL;
+	weft_tele_cwnd(&tele[slot], cwnd);
+	munmap(tele, WEFT_QPS * sizeof(*tele));
+	return CLI_OK;
 }
 
 static int set(int argc, char **argv)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Reads the QPs and the telemetry of a device from its pinned maps. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,27 +14,12 @@
 
 /* ---- telemetry ---- */
 
-static const void *map_pin(const struct pinned *p, const char *name, size_t size, size_t n)
-{
-	int fd = pins_map(p, name, size);
-	void *m;
-
-	if (fd < 0)
-		return NULL;
-	m = mmap(NULL, n * size, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (m != MAP_FAILED)
-		return m;
-	cli_fail(p->ifname, "cannot map %s/%s: %s; run as root", p->dir, name, strerror(errno));
-	return NULL;
-}
-
 int tele_open(const struct pinned *p, struct tele *t)
 {
 	t->dev = NULL;
-	t->qp = map_pin(p, "qptele", sizeof(*t->qp), WEFT_QPS);
+	t->qp = pins_mmap(p, "qptele", sizeof(*t->qp), WEFT_QPS, PROT_READ);
 	if (t->qp)
-		t->dev = map_pin(p, "devtele", sizeof(*t->dev), 1);
+		t->dev = pins_mmap(p, "devtele", sizeof(*t->dev), 1, PROT_READ);
 	if (t->dev)
 		return 0;
 	tele_close(t);

@@ -41,7 +41,7 @@ fi
 sample() {
 	local rc
 
-	SAMPLE=''
+	SAMPLE='' PAIRS=''
 	"$@"
 	rc=$?
 	lab_down
@@ -54,17 +54,22 @@ progress() {
 
 # Measure the row's columns; the samples end in $values and $peers.
 alternate() {
-	local turn cc
+	local turn cc on off
 	local -A tcp=([cubic]='' [bbr]='')
 
 	values=() peers=()
 	for ((turn = 1; turn <= ALT; turn++)); do
 		# shellcheck disable=SC2086 # commands of rows.sh are words
 		sample $how || return 1
-		values+=("$SAMPLE")
+		[ "$peer_how" = pairs ] || values+=("$SAMPLE")
 		progress weft
 		case $peer_how in
 		'') ;;
+		pairs)
+			while read -r on off; do
+				values+=("$on") peers+=("$off")
+			done <<<"$PAIRS"
+			;;
 		best:*)
 			for cc in cubic bbr; do
 				# shellcheck disable=SC2086
@@ -103,8 +108,12 @@ result() {
 	jq -cn --arg name "$name" --arg unit "$unit" --arg better "$better" --arg peer "$peer" \
 		--argjson value "$value" --argjson peer_value "$peer_value" --argjson bar "$bar" \
 		--argjson samples "$(json_list ${values[@]+"${values[@]}"})" \
-		--argjson peer_samples "$(json_list ${peers[@]+"${peers[@]}"})" '
-		(if $peer_value then $value / $peer_value else null end) as $ratio |
+		--argjson peer_samples "$(json_list ${peers[@]+"${peers[@]}"})" \
+		--argjson paired "$([ "$peer_how" = pairs ] && echo true || echo false)" '
+		def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
+		(if $peer_value == null then null
+		 elif $paired then [$samples, $peer_samples] | transpose | map(.[0] / .[1]) | median
+		 else $value / $peer_value end) as $ratio |
 		(if $peer == "" then $value else $ratio end) as $got |
 		{ name: $name, value: $value, unit: $unit, better: $better,
 		  peer: (if $peer == "" then null else $peer end), peer_value: $peer_value,

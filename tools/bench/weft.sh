@@ -6,7 +6,6 @@ WEFT_PORT=7471
 # The processor of write_bw_1core: not 0, which gets most of a machine's interrupts.
 ONE_CORE=$(($(nproc --all) > 1 ? 1 : 0))
 weft_server=''
-WEFT_UP='' # options of 'weft up'; without it weft comes and goes with its users
 
 # weft_start TOPOLOGY SERVER-PREFIX CLIENT-PREFIX SECONDS ARGS...: in the background
 weft_start() {
@@ -14,11 +13,6 @@ weft_start() {
 	shift 4
 
 	topology "$topo" || return 1
-	# shellcheck disable=SC2086 # words
-	if [ -n "$WEFT_UP" ]; then
-		"$O/weft" -n "$LAB_B" up "$LAB_IF_B" $WEFT_UP &&
-			"$O/weft" -n "$LAB_A" up "$LAB_IF_A" $WEFT_UP || return 1
-	fi
 	# shellcheck disable=SC2086 # the prefixes are words
 	lab_spawn_in "$LAB_B" $pin_b "$O/weft" perf server -p $WEFT_PORT "$LAB_IF_B" \
 		>"$LAB_TMP/server" 2>&1
@@ -54,15 +48,17 @@ weft_bw() {
 	weft_start "$1" '' '' "$BENCH_SECS" --verify "${@:2}" && weft_finish .goodput_gbps
 }
 
-# The same without telemetry.
-weft_bw_off() {
-	local rc WEFT_UP='telemetry off'
+# weft_toggled TOPOLOGY: with telemetry and without it, in turn under one transfer
+weft_toggled() {
+	local pins=/sys/fs/bpf/weft
 
-	weft_bw "$@"
-	rc=$?
-	"$O/weft" -n "$LAB_A" down "$LAB_IF_A"
-	"$O/weft" -n "$LAB_B" down "$LAB_IF_B"
-	return $rc
+	weft_start "$1" '' '' $((BENCH_SECS + 2)) --verify --size 1m || return 1
+	sleep 1
+	# shellcheck disable=SC2034 # for bench.sh
+	PAIRS=$("$O/bench/toggle" "$pins/$(stat -Lc %i "/run/netns/$LAB_A")-$LAB_IF_A" \
+		"$pins/$(stat -Lc %i "/run/netns/$LAB_B")-$LAB_IF_B" 1048576 "$BENCH_SECS") ||
+		{ complain "telemetry could not be toggled: $(tail -n 3 "$LAB_TMP/client.err")"; return 1; }
+	weft_finish .goodput_gbps
 }
 
 weft_bw_one_core() {

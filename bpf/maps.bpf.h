@@ -76,7 +76,7 @@ struct {
 /* wake-ups: CQ index -> ring buffer */
 struct cq_events {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
+	__uint(max_entries, WEFT_EVENTS_LEN);
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

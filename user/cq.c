@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 
 #include "internal.h"
+#include "priv.h"
 
-#define EVENTS_LEN 4096 /* as the inner map of `events` */
+#define EVENTS_LEN WEFT_EVENTS_LEN
 
 struct weft_cq_list {
 	struct weft_cq_list *next; /* retired ones */
@@ -38,40 +39,6 @@ const char *weft_wc_str(enum weft_wc_status status)
 }
 
 /* ---- life ---- */
-
-/* An index in `events` with our ring buffer in it. */
-static int publish_events(struct weft_cq *cq)
-{
-	struct weft_dev *dev = cq->dev;
-	struct weft_owners *own = dev->maps.own;
-	int lock = weft_pins_lock(dev), err = -ENOSPC;
-
-	if (lock < 0)
-		return lock;
-	for (uint32_t i = 0; i < WEFT_CQS; i++) {
-		if (own->cq[i])
-			continue;
-		err = bpf_map_update_elem(dev->maps.events, &i, &cq->rb_fd, BPF_ANY) ? -errno : 0;
-		if (!err) {
-			own->cq[i] = dev->slot + 1;
-			cq->idx = i;
-		}
-		break;
-	}
-	weft_pins_unlock(lock);
-	return err;
-}
-
-static void withdraw_events(struct weft_cq *cq)
-{
-	int lock = weft_pins_lock(cq->dev);
-
-	bpf_map_delete_elem(cq->dev->maps.events, &cq->idx);
-	if (lock >= 0) {
-		cq->dev->maps.own->cq[cq->idx] = 0;
-		weft_pins_unlock(lock);
-	}
-}
 
 static int map_events(struct weft_cq *cq)
 {
@@ -126,17 +93,19 @@ int weft_cq_create(struct weft_dev *dev, struct weft_cq **out)
 	cq->list = calloc(1, sizeof(*cq->list));
 	cq->ep_fd = epoll_create1(EPOLL_CLOEXEC);
 	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	cq->rb_fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "weft_events", 0, 0, EVENTS_LEN, NULL);
-	err = !cq->list || cq->ep_fd < 0 || cq->wake_fd < 0 || cq->rb_fd < 0 ? -errno : 0;
+	cq->rb_fd = -1;
+	err = !cq->list || cq->ep_fd < 0 || cq->wake_fd < 0 ? -errno : 0;
+	if (!err)
+		err = dev->priv->cq_new(dev, &cq->rb_fd, &cq->idx);
 	if (!err)
 		err = map_events(cq);
 	if (!err)
 		err = watch(cq, cq->rb_fd);
 	if (!err)
 		err = watch(cq, cq->wake_fd);
-	if (!err)
-		err = publish_events(cq);
 	if (err) {
+		if (cq->rb_fd >= 0)
+			dev->priv->cq_drop(dev, cq->idx);
 		release(cq);
 		return weft_err(-err, dev->ifname, "a CQ cannot be made: %s", strerror(-err));
 	}
@@ -160,7 +129,7 @@ int weft_cq_destroy(struct weft_cq *cq)
 	pthread_mutex_unlock(&cq->lock);
 	if (used)
 		return weft_err(EBUSY, dev->ifname, "the CQ has QPs; close them first");
-	withdraw_events(cq);
+	dev->priv->cq_drop(dev, cq->idx);
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(cq, link);
 	pthread_mutex_unlock(&dev->lock);

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 
 #include "ctl.h"
+#include "priv.h"
 #include "cm_wire.h"
 
 #define MS           1000000ull
@@ -156,7 +157,7 @@ static void fail_due(struct weft_ctl *c, uint64_t now)
 			batch[n++] = c->qp[i];
 	if (!n)
 		return;
-	weft_grace();
+	weft_qp_fail_stop(batch, n);
 	for (unsigned i = 0; i < n; i++)
 		weft_qp_fail_end(batch[i]);
 }
@@ -246,9 +247,9 @@ static void hear_peer(struct weft_ctl *c, struct weft_qp *qp)
 		qp->bye_ok = !weft_cm_bye_parse(qp->bye, &code, &qp->bye_arrived);
 	}
 	if (qp->bye_ok)
-		weft_tele_note(c->dev, qp->slot, WEFT_TRACE_bye, 0, code, qp->bye_arrived, 0);
+		weft_tele_note(qp, WEFT_TRACE_bye, 0, code, qp->bye_arrived, 0);
 	else
-		weft_tele_note(c->dev, qp->slot, WEFT_TRACE_peer_gone, 0, 0, 0, 0);
+		weft_tele_note(qp, WEFT_TRACE_peer_gone, 0, 0, 0, 0);
 	qp->cm_over = true;
 	epoll_ctl(c->ep_fd, EPOLL_CTL_DEL, qp->cm_fd, NULL);
 	/* an error of our own came first */
@@ -304,8 +305,8 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&c->lock);
 		/* their tokens would go on counting against the device's budget */
 		if (purge)
-			c->purge_ns = weft_pins_purge_dead(c->dev) < 0 ? UINT64_MAX
-								       : weft_now_ns() + PURGE;
+			c->purge_ns =
+				c->dev->priv->tidy(c->dev) < 0 ? UINT64_MAX : weft_now_ns() + PURGE;
 	}
 	return NULL;
 }

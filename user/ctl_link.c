@@ -9,6 +9,7 @@
 #include "ctl.h"
 #include "device.h"
 #include "nic_prog.h"
+#include "priv.h"
 
 const char *weft_dev_lost(const struct weft_dev *dev)
 {
@@ -22,7 +23,7 @@ const char *weft_dev_lost(const struct weft_dev *dev)
 static void note_all(struct weft_ctl *c, enum weft_trace_kind kind, unsigned x)
 {
 	for (unsigned i = 0; i < c->n; i++)
-		weft_tele_note(c->dev, c->qp[i]->slot, kind, x, 0, 0, 0);
+		weft_tele_note(c->qp[i], kind, x, 0, 0, 0);
 }
 
 static void device_dead(struct weft_ctl *c)
@@ -46,17 +47,16 @@ static void device_dead(struct weft_ctl *c)
 	}
 }
 
-/* Rewrite one MAC address of a template; XDP may copy half of it once, and that packet is lost. */
 static void set_mac(struct weft_ctl *c, struct weft_qp *qp, unsigned at, const uint8_t *mac)
 {
-	uint8_t *t = c->dev->maps.ctl[qp->slot].tmpl + at;
+	const uint8_t *t = c->dev->maps.ctl[qp->slot].tmpl + at;
 
 	if (!qp->status && memcmp(t, mac, 6))
-		memcpy(t, mac, 6);
+		c->dev->priv->qp_mac(c->dev, qp->num, at, mac);
 }
 
 /* Set down by somebody's hand, or by what is about to delete it: then there is nothing to set up. */
-static void doorbell_up(struct weft_dev *dev)
+void weft_link_doorbell_up(struct weft_dev *dev)
 {
 	char name[IF_NAMESIZE];
 	int saved;
@@ -70,7 +70,7 @@ static void doorbell_up(struct weft_dev *dev)
 }
 
 /* Does the interface still run our program, directly or under a dispatcher? */
-static bool runs_program(struct weft_dev *dev)
+bool weft_link_runs_program(struct weft_dev *dev)
 {
 	uint32_t cfg = weft_map_id(dev->maps.devcfg);
 	struct weft_nic_prog p = { .fd = -1 };
@@ -106,7 +106,7 @@ static bool program_gone(struct weft_dev *dev, const struct nlmsghdr *nlh)
 	if (id == dev->xdp_id)
 		return false;
 	dev->xdp_id = id;
-	return !runs_program(dev);
+	return !dev->priv->runs_program(dev);
 }
 
 static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
@@ -131,7 +131,7 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	}
 	if (ifi->ifi_index != dev->ifindex) {
 		if (!(ifi->ifi_flags & IFF_UP))
-			doorbell_up(dev);
+			dev->priv->doorbell_up(dev);
 		return;
 	}
 	if (!dev->dead && program_gone(dev, nlh)) {

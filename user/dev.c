@@ -13,6 +13,7 @@
 
 #include "device.h"
 #include "nic_prog.h"
+#include "priv.h"
 
 #ifndef AF_XDP
 #define AF_XDP 44
@@ -298,8 +299,6 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 	if (!ifname || !*ifname || strlen(ifname) >= IF_NAMESIZE || strchr(ifname, '/'))
 		return weft_err(ENODEV, ifname && *ifname ? ifname : "open",
 				"no such interface; see 'ip link'");
-	if (geteuid())
-		return weft_err(EPERM, ifname, "weft attaches BPF programs; run it as root");
 	dev = calloc(1, sizeof(*dev));
 	if (!dev)
 		return weft_err(ENOMEM, ifname, "out of memory");
@@ -310,6 +309,9 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 	strcpy(dev->ifname, ifname);
 	dev->netns_fd = dev->pin_fd = dev->slot_fd = dev->xsk_fd = dev->rings_fd = -1;
 	dev->db_fd = -1;
+	dev->priv = &weft_direct;
+	dev->pid = getpid();
+	dev->uid = getuid();
 	weft_pins_no_maps(dev);
 	err = weft_ns_open(dev, opts->netns);
 	if (err) {
@@ -356,30 +358,20 @@ int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct we
 	return 0;
 }
 
-int weft_open(const char *ifname, const struct weft_open_opts *options, struct weft_dev **out)
+int weft_dev_enter_direct(struct weft_dev *dev, const struct weft_open_opts *opts)
 {
-	struct weft_open_opts o, *opts = &o;
-	struct weft_dev *dev;
 	int ns, err, races = 3;
 
-	err = weft_dev_opts(ifname, options, &o);
-	if (err)
-		return err;
-	if (!out || !ifname)
-		return weft_err(EINVAL, ifname ? ifname : "open", "an argument is NULL; pass it");
-	if (o.port == 4791)
-		return weft_err(EINVAL, ifname, "port 4791 belongs to RoCEv2; choose another");
-	err = weft_dev_new(ifname, opts, &dev);
-	if (err)
-		return err;
+	if (geteuid())
+		return weft_err(EPERM, dev->ifname, "weft attaches BPF programs; run it as root");
 	err = weft_dev_enter(dev, &ns);
 	if (err)
-		goto err_dev;
+		return err;
 	weft_rename_follow(dev);
 again:
 	err = join(dev, opts);
 	if (err)
-		goto err_ns;
+		goto out;
 	err = settle_in(dev, opts);
 	if (!err) {
 		err = weft_ctl_start(dev);
@@ -398,27 +390,57 @@ again:
 		err = weft_err(EBUSY, dev->ifname,
 			       "'weft down' comes again and again while it is opened; try again");
 	}
-	if (err)
-		goto err_leave;
+	if (err) {
+		move_out(dev);
+		leave(dev);
+	}
+out:
 	weft_ns_leave(ns);
+	return err;
+}
+
+void weft_dev_leave_direct(struct weft_dev *dev)
+{
+	int ns;
+
+	weft_ctl_stop(dev);
+	move_out(dev);
+	if (!weft_dev_enter(dev, &ns)) {
+		leave(dev);
+		weft_ns_leave(ns);
+	}
+	close_fd(&dev->pin_fd);
+}
+
+int weft_open(const char *ifname, const struct weft_open_opts *options, struct weft_dev **out)
+{
+	struct weft_open_opts opts;
+	struct weft_dev *dev;
+	int err;
+
+	err = weft_dev_opts(ifname, options, &opts);
+	if (err)
+		return err;
+	if (!out || !ifname)
+		return weft_err(EINVAL, ifname ? ifname : "open", "an argument is NULL; pass it");
+	if (opts.port == 4791)
+		return weft_err(EINVAL, ifname, "port 4791 belongs to RoCEv2; choose another");
+	err = weft_dev_new(ifname, &opts, &dev);
+	if (err)
+		return err;
+	err = dev->priv->enter(dev, &opts);
+	if (err) {
+		weft_dev_free(dev);
+		return err;
+	}
 	*out = dev;
 	return 0;
-
-err_leave:
-	move_out(dev);
-	leave(dev);
-err_ns:
-	weft_ns_leave(ns);
-err_dev:
-	weft_dev_free(dev);
-	return err;
 }
 
 void weft_close(struct weft_dev *dev)
 {
 	struct weft_qp *qp;
 	struct weft_cq *cq;
-	int ns;
 
 	if (!dev)
 		return;
@@ -427,12 +449,6 @@ void weft_close(struct weft_dev *dev)
 	while ((cq = LIST_FIRST(&dev->cqs)))
 		if (weft_cq_destroy(cq))
 			break;
-	weft_ctl_stop(dev);
-	move_out(dev);
-	if (!weft_dev_enter(dev, &ns)) {
-		leave(dev);
-		weft_ns_leave(ns);
-	}
-	close_fd(&dev->pin_fd);
+	dev->priv->leave(dev);
 	weft_dev_free(dev);
 }

@@ -15,6 +15,13 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 int weft_dev_enter(struct weft_dev *dev, int *saved);
 void weft_dev_free(struct weft_dev *dev);
 
+int weft_dev_enter_direct(struct weft_dev *dev, const struct weft_open_opts *opts);
+void weft_dev_leave_direct(struct weft_dev *dev);
+
+/* ctl_link.c: as in struct weft_priv */
+bool weft_link_runs_program(struct weft_dev *dev);
+void weft_link_doorbell_up(struct weft_dev *dev);
+
 /* netns.c: descriptor and inode of the namespace that opts name. */
 int weft_ns_open(struct weft_dev *dev, const char *netns);
 

@@ -130,6 +130,8 @@ static int behind_door(const char *ifname, const struct weft_open_opts *options,
 	err = weft_dev_opts(ifname, options, &o);
 	if (err)
 		return err;
+	if (geteuid())
+		return weft_err(EPERM, ifname, "weft attaches BPF programs; run it as root");
 	err = weft_dev_new(ifname, &o, &dev);
 	if (err)
 		return err;

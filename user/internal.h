@@ -136,8 +136,13 @@ struct weft_qp {
 	void *user;
 };
 
+struct weft_priv;
+
 struct weft_dev {
 	pthread_mutex_t lock;
+	const struct weft_priv *priv; /* how what needs privilege is done */
+	struct weft_remote *remote;   /* by weftd: the way to it */
+	uint32_t pid, uid;            /* whose slot it is */
 	char ifname[IF_NAMESIZE];
 	int ifindex;
 	int netns_fd;    /* the interface's namespace */
@@ -283,8 +288,8 @@ int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsign
 /* qp.c */
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
 void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why); /* any thread; first reason wins */
-bool weft_qp_fail_begin(struct weft_qp *qp,
-			enum weft_wc_status why); /* then a grace period, then */
+bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then */
+void weft_qp_fail_stop(struct weft_qp **qp, unsigned n);              /* then */
 void weft_qp_fail_end(struct weft_qp *qp);
 void weft_qp_destroy(struct weft_qp *qp);                  /* close, grace period, free the slot */
 void weft_qp_destroy_all(struct weft_qp **qp, unsigned n); /* in one grace period */
@@ -306,11 +311,12 @@ void weft_cq_quiesce(struct weft_cq *cq,
 
 /* tele.c: histograms and traces, from the control plane's side. */
 void weft_tele_take(struct weft_dev *dev, uint32_t slot); /* for a new QP; with weft_pins_lock() */
-void weft_tele_connected(const struct weft_qp *qp);
-void weft_tele_failed(const struct weft_qp *qp, enum weft_wc_status why);
+void weft_tele_connected(struct weft_dev *dev, uint32_t slot);
+struct weft_failed;
+void weft_tele_failed(struct weft_dev *dev, const struct weft_failed *f);
 void weft_tele_ended(struct weft_dev *dev, uint32_t slot, enum weft_trace_kind how);
-void weft_tele_note(const struct weft_dev *dev, uint32_t slot, enum weft_trace_kind kind,
-		    unsigned x, uint32_t a, uint32_t b, uint32_t c);
+void weft_tele_note(const struct weft_qp *qp, enum weft_trace_kind kind, unsigned x, uint32_t a,
+		    uint32_t b, uint32_t c);
 void weft_tele_cwnd(struct weft_tele *t, uint32_t cwnd); /* the configured window changes */
 uint32_t weft_tele_last_ack(const struct weft_tele *t);  /* the newest, wire ticks; 0: none */
 

@@ -3,46 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <bpf/bpf.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include "block.h"
 #include "internal.h"
+#include "priv.h"
 
 #define SLAB_MAX  (1u << 20) /* larger allocations get a pool of their own */
 #define SLAB_SIZE (4u << 20)
 #define MR_MIN    64
 
 /* ---- pools ---- */
-
-/* Owner first, map second: whoever cleans up after us finds what we took. */
-static int publish_pool(struct weft_dev *dev, struct weft_pool *p)
-{
-	struct weft_owners *own = dev->maps.own;
-	int token = weft_pins_lock(dev);
-	uint32_t i;
-	int err = 0;
-
-	if (token < 0)
-		return token;
-	for (i = 0; i < WEFT_POOLS && own->pool[i]; i++)
-		;
-	if (i == WEFT_POOLS) {
-		err = weft_err(ENOSPC, dev->ifname,
-			       "all %d pools are taken; allocate fewer, larger pieces", WEFT_POOLS);
-	} else {
-		own->pool[i] = dev->slot + 1;
-		p->id = i;
-		if (bpf_map_update_elem(dev->maps.pools, &i, &p->fd, BPF_ANY)) {
-			own->pool[i] = 0;
-			err = weft_err(errno, dev->ifname, "cannot publish a pool: %s",
-				       strerror(errno));
-		}
-	}
-	weft_pins_unlock(token);
-	return err;
-}
 
 static void free_pool(struct weft_pool *p)
 {
@@ -54,9 +25,15 @@ static void free_pool(struct weft_pool *p)
 	free(p);
 }
 
+/* When nobody else can find it any more. */
+static void drop_pool(struct weft_dev *dev, struct weft_pool *p)
+{
+	dev->priv->pool_drop(dev, p->id);
+	free_pool(p);
+}
+
 static int new_pool(struct weft_dev *dev, size_t size, bool slab, struct weft_pool **out)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 	struct weft_pool *p = calloc(1, sizeof(*p));
 	void *base;
 	int err;
@@ -65,14 +42,10 @@ static int new_pool(struct weft_dev *dev, size_t size, bool slab, struct weft_po
 		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	p->size = size;
 	p->slab = slab;
-	p->fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "weft_pool", sizeof(uint32_t), WEFT_CHUNK,
-			       size >> WEFT_CHUNK_SHIFT, &opts);
-	if (p->fd < 0) {
-		err = weft_err(errno, dev->ifname,
-			       "cannot create a pool of %zu MiB: %s; is there "
-			       "that much free memory?",
-			       size >> 20, strerror(errno));
-		goto fail;
+	err = dev->priv->pool_new(dev, size, &p->fd, &p->id);
+	if (err) {
+		free(p);
+		return err;
 	}
 	base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
 	if (base == MAP_FAILED) {
@@ -87,23 +60,11 @@ static int new_pool(struct weft_dev *dev, size_t size, bool slab, struct weft_po
 		weft_err(ENOMEM, dev->ifname, "out of memory");
 		goto fail;
 	}
-	err = publish_pool(dev, p);
-	if (err)
-		goto fail;
 	*out = p;
 	return 0;
 fail:
-	free_pool(p);
+	drop_pool(dev, p);
 	return err;
-}
-
-/* Out of XDP's sight, then out of the table once no program can hold it; dev->lock held. */
-static void drop_pool(struct weft_dev *dev, struct weft_pool *p)
-{
-	bpf_map_delete_elem(dev->maps.pools, &p->id);
-	weft_grace();
-	__atomic_store_n(&dev->maps.own->pool[p->id], 0, __ATOMIC_RELEASE);
-	free_pool(p);
 }
 
 struct weft_pool *weft_pool_find(struct weft_dev *dev, const void *addr, size_t len)
@@ -281,55 +242,17 @@ int weft_pd_free(struct weft_pd *pd)
 
 /* ---- memory regions ---- */
 
-/*
- * A generation that cannot be guessed, with which the key is never 0. Table
- * places are tried from a random one on, so that they are reused late.
- */
-static int draw(uint32_t *gen, uint32_t *first)
-{
-	uint32_t r[2];
-
-	do
-		if (getrandom(r, sizeof(r), 0) != sizeof(r))
-			return -EIO;
-	while (!(*gen = r[0] & 0xfffff));
-	*first = r[1] & (WEFT_MRS - 1);
-	return 0;
-}
-
-/* Owner first, key last: XDP sees all of the entry or none, a successor finds what we took. */
 static int publish_mr(struct weft_dev *dev, struct weft_mr *mr)
 {
-	uint32_t gen, first, i, idx = 0;
-	struct weft_mr_ent *e = NULL;
-	int token, err;
+	struct weft_mr_ent e = {
+		.pool = mr->pool->id,
+		.off = (uint8_t *)mr->addr - mr->pool->base,
+		.len = mr->len,
+		.pd = mr->pd->id,
+		.rights = mr->access & WEFT_ACCESS_ALL,
+	};
 
-	err = draw(&gen, &first);
-	if (err)
-		return weft_err(-err, dev->ifname, "no random numbers");
-	token = weft_pins_lock(dev);
-	if (token < 0)
-		return token;
-	for (i = 0; i < WEFT_MRS && !e; i++) {
-		idx = (first + i) & (WEFT_MRS - 1);
-		if (!dev->maps.mr[idx].owner)
-			e = &dev->maps.mr[idx];
-	}
-	if (e) {
-		__atomic_store_n(&e->owner, dev->slot + 1, __ATOMIC_RELEASE);
-		e->pool = mr->pool->id;
-		e->off = (uint8_t *)mr->addr - mr->pool->base;
-		e->len = mr->len;
-		e->pd = mr->pd->id;
-		e->rights = mr->access & WEFT_ACCESS_ALL;
-		mr->key = WEFT_KEY(idx, gen);
-		__atomic_store_n(&e->key, mr->key, __ATOMIC_RELEASE);
-	}
-	weft_pins_unlock(token);
-	return e ? 0
-		 : weft_err(ENOSPC, dev->ifname,
-			    "all %d memory regions are taken; register fewer, larger ones",
-			    WEFT_MRS);
+	return dev->priv->mr_put(dev, &e, &mr->key);
 }
 
 int weft_mr_reg(struct weft_dev *dev, struct weft_pd *pd, void *addr, size_t len, unsigned access,
@@ -382,11 +305,11 @@ int weft_mr_reg(struct weft_dev *dev, struct weft_pd *pd, void *addr, size_t len
 int weft_mr_dereg(struct weft_mr *mr)
 {
 	struct weft_dev *dev = mr->dev;
-	struct weft_mr_ent *e = &dev->maps.mr[WEFT_KEY_IDX(mr->key)];
+	/* without the lock: others deregister in the same grace period */
+	int err = dev->priv->mr_drop(dev, &mr->key, 1);
 
-	__atomic_store_n(&e->key, 0, __ATOMIC_RELEASE);
-	weft_grace(); /* without the lock: others deregister in the same grace period */
-	__atomic_store_n(&e->owner, 0, __ATOMIC_RELEASE);
+	if (err)
+		return err;
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(mr, link);
 	mr->pool->users--;
@@ -417,26 +340,15 @@ void weft_mem_fini(struct weft_dev *dev)
 	struct weft_pool *p;
 	struct weft_mr *mr;
 	struct weft_pd *pd;
-	bool any = false;
 
-	LIST_FOREACH(mr, &dev->mrs, link) {
-		__atomic_store_n(&dev->maps.mr[WEFT_KEY_IDX(mr->key)].key, 0, __ATOMIC_RELEASE);
-		any = true;
-	}
-	LIST_FOREACH(p, &dev->pools, link) {
-		bpf_map_delete_elem(dev->maps.pools, &p->id);
-		any = true;
-	}
-	if (any)
-		weft_grace();
+	if (!LIST_EMPTY(&dev->mrs) || !LIST_EMPTY(&dev->pools))
+		dev->priv->mem_drop_all(dev);
 	while ((mr = LIST_FIRST(&dev->mrs))) {
 		LIST_REMOVE(mr, link);
-		__atomic_store_n(&dev->maps.mr[WEFT_KEY_IDX(mr->key)].owner, 0, __ATOMIC_RELEASE);
 		free(mr);
 	}
 	while ((p = LIST_FIRST(&dev->pools))) {
 		LIST_REMOVE(p, link);
-		__atomic_store_n(&dev->maps.own->pool[p->id], 0, __ATOMIC_RELEASE);
 		free_pool(p);
 	}
 	while ((pd = LIST_FIRST(&dev->pds))) {

@@ -318,6 +318,7 @@ static void free_owner(struct weft_dev *dev, uint32_t slot)
 	for (i = 0; i < WEFT_CQS; i++)
 		if (m->own->cq[i] == slot + 1)
 			m->own->cq[i] = 0;
+	m->own->proc[slot] = (struct weft_owner){ 0 };
 }
 
 int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot)
@@ -440,6 +441,7 @@ int weft_pins_take_slot(struct weft_dev *dev)
 		dev->slot = s;
 		/* Who died between the two looks left something here all the same. */
 		weft_pins_purge_owner(dev, s);
+		dev->maps.own->proc[s] = (struct weft_owner){ .uid = dev->uid, .pid = dev->pid };
 	}
 	weft_pins_unlock(token);
 	if (fd == -EWOULDBLOCK)

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <bpf/bpf.h>
 #include <sys/random.h>
 
 #include "internal.h"
+#include "priv.h"
 #include "cm_wire.h"
 
 #define CONNECT_MS 5000
@@ -48,37 +48,6 @@ static int check_opts(struct weft_dev *dev, const struct weft_qp_opts *in, struc
 	return o->pd ? 0 : -EINVAL;
 }
 
-/* A free slot of the device, with a new generation. */
-static int take_slot(struct weft_qp *qp)
-{
-	struct weft_dev *dev = qp->dev;
-	int lock = weft_pins_lock(dev), err = -ENOSPC;
-
-	if (lock < 0)
-		return lock;
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
-		struct weft_qpctl *ctl = &dev->maps.ctl[i];
-		uint32_t gen = ((ctl->qpn >> 16) + 1) & 0xffff;
-
-		if (__atomic_load_n(&ctl->state, __ATOMIC_ACQUIRE) != WEFT_QP_FREE)
-			continue;
-		weft_tele_take(dev, i);
-		memset(ctl, 0, sizeof(*ctl));
-		qp->slot = i;
-		qp->num = WEFT_QPN(i, gen ? gen : 1);
-		ctl->qpn = qp->num;
-		ctl->owner = dev->slot;
-		ctl->ring = qp->ring_idx;
-		__atomic_store_n(&ctl->state, WEFT_QP_INIT, __ATOMIC_RELEASE);
-		err = 0;
-		break;
-	}
-	weft_pins_unlock(lock);
-	if (err)
-		return weft_err(ENOSPC, dev->ifname, "all %d QPs are in use; close some", WEFT_QPS);
-	return 0;
-}
-
 /* A QP that nobody has heard of yet. weft_qp_destroy() takes it back. */
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct weft_qp **out)
 {
@@ -114,9 +83,10 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 		qp->ring_idx = __builtin_ctzll(~dev->ring_used);
 		qp->ring = &dev->rings[qp->ring_idx];
 		memset(qp->ring, 0, sizeof(*qp->ring));
-		err = take_slot(qp);
+		err = dev->priv->qp_take(dev, qp->ring_idx, o.cwnd, o.evs, &qp->num);
 	}
 	if (!err) {
+		qp->slot = WEFT_QPN_SLOT(qp->num);
 		dev->ring_used |= 1ull << qp->ring_idx;
 		qp->pd = o.pd;
 		qp->pd->refs++;
@@ -127,8 +97,6 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	if (err)
 		goto err_cq;
 
-	dev->maps.ctl[qp->slot].cwnd = o.cwnd;
-	dev->maps.ctl[qp->slot].nev = o.evs;
 	err = weft_cq_add_qp(qp->cq, qp);
 	if (err) {
 		weft_qp_destroy(qp);
@@ -162,47 +130,17 @@ void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m)
 	m->port = cfg->port;
 }
 
-static int init_tables(struct weft_qp *qp, uint32_t tx_psn, uint32_t rx_psn, uint32_t payload)
-{
-	const struct weft_maps *maps = &qp->dev->maps;
-	const struct weft_qpctl *ctl = &maps->ctl[qp->slot];
-	struct weft_qptx *tx = calloc(1, sizeof(*tx));
-	struct weft_qprx *rx = calloc(1, sizeof(*rx));
-	int err = tx && rx ? 0 : -ENOMEM;
-
-	if (!err) {
-		weft_tx_init(&tx->tx, tx_psn, payload, ctl->nev);
-		tx->tx.cc.cwnd = ctl->cwnd;
-		weft_rx_init(&rx->rx, rx_psn);
-		qp->ring->tx_una = qp->seen_una = tx_psn;
-		if (bpf_map_update_elem(maps->qptx, &qp->slot, tx, BPF_ANY) ||
-		    bpf_map_update_elem(maps->qprx, &qp->slot, rx, BPF_ANY))
-			err = -errno;
-	}
-	free(tx);
-	free(rx);
-	return err;
-}
-
-/*
- * The CPUs that may hold this QP's tokens: those that the calling thread may run
- * on, one for each ordering domain. So `taskset` confines the packet work too.
- */
-static void choose_cpus(struct weft_qpctl *ctl, const struct weft_devcfg *cfg)
+/* The CPUs that the calling thread may run on: so `taskset` confines the packet work too. */
+static uint64_t my_cpus(void)
 {
 	cpu_set_t set;
+	uint64_t mask = 0;
 
-	ctl->doms = 0;
 	if (sched_getaffinity(0, sizeof(set), &set))
-		return;
-	for (unsigned c = 0; c < 64; c++) {
-		unsigned d = (cfg->queues ? c % cfg->queues : c) % WEFT_DOMAINS;
-
-		if (!CPU_ISSET(c, &set) || !(cfg->cpus >> c & 1) || (ctl->doms >> d & 1))
-			continue;
-		ctl->doms |= 1u << d;
-		ctl->cpu_of[d] = c;
-	}
+		return 0;
+	for (unsigned c = 0; c < 64; c++)
+		mask |= CPU_ISSET(c, &set) ? 1ull << c : 0;
+	return mask;
 }
 
 /* Both offers are known and cm_fd is connected: the QP goes live. */
@@ -210,39 +148,34 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		      const struct weft_cm_msg *theirs)
 {
 	struct weft_dev *dev = qp->dev;
-	struct weft_qpctl *ctl = &dev->maps.ctl[qp->slot];
-	uint32_t payload = mine->payload < theirs->payload ? mine->payload : theirs->payload;
-	uint8_t smac[6], dmac[6];
+	struct weft_live l = {
+		.num = qp->num,
+		.pd = qp->pd_id,
+		.cq = qp->cq->idx,
+		.tx_psn = mine->psn,
+		.rx_psn = theirs->psn,
+		.payload = mine->payload < theirs->payload ? mine->payload : theirs->payload,
+		.dqpn = theirs->qpn,
+		.csum = (mine->flags | theirs->flags) & WEFT_CM_CSUM,
+		.port = theirs->port,
+		.conn = mine->conn ^ theirs->conn,
+		.secret = mine->secret ^ theirs->secret,
+		.cpus = my_cpus(),
+		.local = qp->local,
+		.peer = qp->peer,
+		.cm_fd = qp->cm_fd,
+	};
 	int err;
 
 	if (!mine->payload)
 		return weft_err(EMSGSIZE, dev->ifname, "its MTU %u is too small; raise it",
 				dev->maps.cfg->mtu);
-	err = weft_route(dev, &qp->local, &qp->peer, qp->nexthop, dmac);
-	if (!err)
-		err = weft_link_addr(dev, smac);
-	if (err)
-		return err;
-	err = init_tables(qp, mine->psn, theirs->psn, payload);
-	if (err)
-		return weft_err(-err, dev->ifname, "QP tables cannot be set: %s", strerror(-err));
-
-	weft_tmpl_build(ctl, smac, dmac, &qp->local, &qp->peer, theirs->port);
-	if ((ctl->flags & WEFT_QPF_V6) || ((mine->flags | theirs->flags) & WEFT_CM_CSUM))
-		ctl->flags |= WEFT_QPF_CSUM;
-	ctl->dqpn = theirs->qpn;
-	ctl->pd = qp->pd_id;
-	ctl->cq = qp->cq->idx;
-	ctl->payload = payload;
-	ctl->conn = mine->conn ^ theirs->conn;
-	ctl->created = weft_now_ns();
-	choose_cpus(ctl, qp->dev->maps.cfg);
-	weft_check_expand(mine->secret ^ theirs->secret, ctl->hkey);
+	qp->ring->tx_una = qp->seen_una = mine->psn;
 	memcpy(qp->priv, theirs->priv, theirs->priv_len);
 	qp->priv_len = theirs->priv_len;
-	weft_tele_connected(qp);
-	__atomic_store_n(&ctl->state, WEFT_QP_RTS, __ATOMIC_RELEASE);
-
+	err = dev->priv->qp_live(dev, &l, qp->nexthop);
+	if (err)
+		return err;
 	err = weft_ctl_watch_qp(qp);
 	if (err)
 		return weft_err(-err, dev->ifname, "the QP cannot be watched: %s", strerror(-err));
@@ -273,18 +206,50 @@ static enum weft_wc_status ring_status(const struct weft_ring *r)
 	}
 }
 
-/* True: the caller carries the failure out. No packet of this QP starts after the grace period. */
+/*
+ * True: the caller carries the failure out: weft_qp_fail_stop(), after which no packet of this QP
+ * starts any more, then weft_qp_fail_end().
+ */
 bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why)
 {
-	struct weft_qpctl *ctl = &qp->dev->maps.ctl[qp->slot];
 	int none = 0;
 
-	if (!__atomic_compare_exchange_n(&qp->failing, &none, (int)why, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE))
-		return false;
-	if (ctl->qpn == qp->num && ctl->state == WEFT_QP_RTS)
-		__atomic_store_n(&ctl->state, WEFT_QP_ERR, __ATOMIC_RELEASE);
-	return true;
+	return __atomic_compare_exchange_n(&qp->failing, &none, (int)why, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+static void stop_all(struct weft_qp **qp, unsigned n, uint32_t state)
+{
+	uint32_t nums[WEFT_PROC_QPS];
+
+	for (unsigned i = 0; i < n; i++)
+		nums[i] = qp[i]->num;
+	qp[0]->dev->priv->qp_stop(qp[0]->dev, nums, n, state);
+}
+
+/* QPs of one device, in one grace period. */
+void weft_qp_fail_stop(struct weft_qp **qp, unsigned n)
+{
+	stop_all(qp, n, WEFT_QP_ERR);
+}
+
+/* What the trace shall say of it. */
+static void describe(const struct weft_qp *qp, enum weft_wc_status why, struct weft_failed *f)
+{
+	const struct weft_ring *r = qp->ring;
+	uint64_t now = weft_now_ns();
+
+	*f = (struct weft_failed){
+		.num = qp->num, .why = why, .err = r->tx_err, .ssn = r->tx_err_ssn
+	};
+	if (qp->prod != r->sq_done && now > qp->seen_ns)
+		f->idle_ms = (now - qp->seen_ns) / 1000000;
+	if (r->tx_err == WEFT_TX_ERR_NAK) {
+		f->code = r->tx_err_info;
+	} else if (!r->tx_err && r->rx_err) {
+		f->code = r->rx_err;
+		f->err = WEFT_TRACE_WE;
+	}
 }
 
 /* After the grace period: what was completed is final; say so, to the peer as well. */
@@ -294,8 +259,8 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	enum weft_wc_status why = qp->failing, seen = ring_status(r);
 	uint32_t prod = __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE);
 	uint32_t done = __atomic_load_n(&r->sq_done, __ATOMIC_ACQUIRE);
+	struct weft_failed f;
 
-	weft_pins_settle_qp(qp->dev, qp->slot);
 	done = weft_post_acked(qp, done, prod);
 	qp->final_done = qp->err_at = done;
 	if (seen != WEFT_WC_SUCCESS && why != WEFT_WC_DEV_ERR) {
@@ -305,7 +270,8 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	}
 	/* the completion of a request is that of its last part */
 	qp->err_at = weft_post_end(qp, qp->err_at, prod);
-	weft_tele_failed(qp, why);
+	describe(qp, why, &f);
+	qp->dev->priv->qp_failed(qp->dev, &f);
 	__atomic_store_n(&qp->status, (int)why, __ATOMIC_RELEASE);
 	weft_cm_bye(qp, r->rx_err ? r->rx_err : WEFT_NAK_CLOSED);
 	weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: failed: %s", qp->dev->ifname, qp->num,
@@ -317,35 +283,29 @@ void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why)
 {
 	if (!weft_qp_fail_begin(qp, why))
 		return;
-	weft_grace();
+	weft_qp_fail_stop(&qp, 1);
 	weft_qp_fail_end(qp);
 }
 
-/* No packet of it starts any more; after a grace period its places can be freed. */
+/* Nobody here looks at it any more once the grace period of stop_all() is over. */
 static void hide(struct weft_qp *qp)
 {
 	weft_ctl_unwatch_qp(qp);
 	weft_cq_del_qp(qp->cq, qp);
-	__atomic_store_n(&qp->dev->maps.ctl[qp->slot].state, WEFT_QP_CLOSED, __ATOMIC_RELEASE);
 }
 
 static void release(struct weft_qp *qp)
 {
 	struct weft_dev *dev = qp->dev;
-	struct weft_qpctl *ctl = &dev->maps.ctl[qp->slot];
+	struct weft_failed f;
 
 	weft_cq_quiesce(qp->cq, qp);
-	if (ctl->created) {
-		weft_pins_settle_qp(dev, qp->slot);
-		/* seen by XDP, and closed before it was carried out */
-		if (weft_qp_status(qp))
-			weft_tele_failed(qp, weft_qp_status(qp));
-		weft_tele_ended(dev, qp->slot, WEFT_TRACE_closed);
-	}
+	describe(qp, weft_qp_status(qp), &f);
 	weft_cm_bye(qp, qp->ring->rx_err ? qp->ring->rx_err : WEFT_NAK_CLOSED);
 	if (qp->cm_fd >= 0)
 		close(qp->cm_fd);
-	__atomic_store_n(&ctl->state, WEFT_QP_FREE, __ATOMIC_RELEASE);
+	/* a reason: seen by XDP, and closed before it was carried out */
+	dev->priv->qp_free(dev, qp->num, f.why ? &f : NULL);
 
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(qp, link);
@@ -361,7 +321,7 @@ void weft_qp_destroy_all(struct weft_qp **qp, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		hide(qp[i]);
-	weft_grace();
+	stop_all(qp, n, WEFT_QP_CLOSED);
 	for (unsigned i = 0; i < n; i++)
 		release(qp[i]);
 }
@@ -432,35 +392,17 @@ int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets)
 	if (packets < 1 || packets > WEFT_CWND_MAX)
 		return weft_err(EINVAL, qp->dev->ifname, "cwnd is %u; 1 to %d packets", packets,
 				WEFT_CWND_MAX);
-	__atomic_store_n(&qp->dev->maps.ctl[qp->slot].cwnd, packets, __ATOMIC_RELAXED);
-	weft_tele_cwnd(&qp->dev->maps.tele[qp->slot], packets);
-	return 0;
+	return qp->dev->priv->qp_cwnd(qp->dev, qp->num, packets);
 }
 
 int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st)
 {
-	struct weft_qp_stats s = { .size = st->size };
-	struct weft_qptx *q = malloc(sizeof(*q));
-	const struct weft_tx *tx = &q->tx;
+	struct weft_qp_stats s = { 0 };
+	int err = qp->dev->priv->qp_stats(qp->dev, qp->num, &s);
 
-	if (!q)
-		return -ENOMEM;
-	if (bpf_map_lookup_elem_flags(qp->dev->maps.qptx, &qp->slot, q, BPF_F_LOCK)) {
-		int err = -errno;
-
-		free(q);
+	if (err)
 		return err;
-	}
-	s.packets = weft_tx_packets(tx);
-	s.retransmits = tx->retransmits;
-	s.spurious = tx->spurious;
-	s.timeouts = tx->timeouts;
-	s.ce = tx->ce;
-	s.cwnd = tx->cc.cwnd;
-	s.inflight = tx->inflight;
-	s.srtt_ns = (tx->rtt.srtt8 >> 3) << WEFT_TS_SHIFT;
-	s.rto_ns = weft_rto(&tx->rtt) << WEFT_TS_SHIFT;
+	s.size = st->size;
 	memcpy(st, &s, st->size < sizeof(s) ? st->size : sizeof(s));
-	free(q);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "priv.h"
 
 static void note(struct weft_tele *t, enum weft_trace_kind kind, unsigned x, uint32_t a, uint32_t b,
 		 uint32_t c)
@@ -15,10 +16,14 @@ static void note(struct weft_tele *t, enum weft_trace_kind kind, unsigned x, uin
 	weft_trace_note(&t->trace, &e);
 }
 
-void weft_tele_note(const struct weft_dev *dev, uint32_t slot, enum weft_trace_kind kind,
-		    unsigned x, uint32_t a, uint32_t b, uint32_t c)
+void weft_tele_note(const struct weft_qp *qp, enum weft_trace_kind kind, unsigned x, uint32_t a,
+		    uint32_t b, uint32_t c)
 {
-	note(&dev->maps.tele[slot], kind, x, a, b, c);
+	struct weft_trace_event e = {
+		.now = weft_now_ns(), .kind = kind, .x = x, .a = a, .b = b, .c = c
+	};
+
+	qp->dev->priv->qp_note(qp->dev, qp->num, &e);
 }
 
 /* Of all lanes: tokens of one may have rested for long. */
@@ -62,16 +67,16 @@ void weft_tele_take(struct weft_dev *dev, uint32_t slot)
 	__atomic_store_n(&d->seq, d->seq + 1, __ATOMIC_RELEASE);
 }
 
-void weft_tele_connected(const struct weft_qp *qp)
+void weft_tele_connected(struct weft_dev *dev, uint32_t slot)
 {
-	const struct weft_qpctl *ctl = &qp->dev->maps.ctl[qp->slot];
-	struct weft_tele *t = &qp->dev->maps.tele[qp->slot];
+	const struct weft_qpctl *ctl = &dev->maps.ctl[slot];
+	struct weft_tele *t = &dev->maps.tele[slot];
 
 	t->id = (struct weft_tele_id){
 		.qpn = ctl->qpn,
 		.dqpn = ctl->dqpn,
 		.flags = ctl->flags,
-		.pid = getpid(),
+		.pid = dev->pid,
 		.connected = ctl->created,
 		.cwnd = ctl->cwnd,
 	};
@@ -89,39 +94,28 @@ void weft_tele_cwnd(struct weft_tele *t, uint32_t cwnd)
 }
 
 /* Also into the log: with the device its maps may go, and the trace with them. */
-static void log_trace(const struct weft_qp *qp, const struct weft_tele *t)
+static void log_trace(const struct weft_dev *dev, const struct weft_tele *t)
 {
 	struct weft_trace_rec r[WEFT_TRACE_LEN];
 	unsigned n = weft_trace_sorted(&t->trace, r);
 	char text[160];
 
 	for (unsigned i = n > 8 ? n - 8 : 0; i < n; i++)
-		weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: +%.1f ms %s", qp->dev->ifname, qp->num,
+		weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: +%.1f ms %s", dev->ifname, t->id.qpn,
 			  (double)(int64_t)(r[i].t - t->id.connected) / 1e6,
 			  weft_trace_text(&r[i], text, sizeof(text)));
 }
 
-void weft_tele_failed(const struct weft_qp *qp, enum weft_wc_status why)
+void weft_tele_failed(struct weft_dev *dev, const struct weft_failed *f)
 {
-	struct weft_tele *t = &qp->dev->maps.tele[qp->slot];
-	const struct weft_ring *r = qp->ring;
-	uint64_t now = weft_now_ns();
-	uint32_t idle = 0, code = 0, err = r->tx_err;
+	struct weft_tele *t = &dev->maps.tele[WEFT_QPN_SLOT(f->num)];
 
-	if (t->id.qpn != qp->num || t->id.failed)
+	if (t->id.qpn != f->num || t->id.failed)
 		return;
-	if (qp->prod != r->sq_done && now > qp->seen_ns)
-		idle = (now - qp->seen_ns) / 1000000;
-	t->id.status = why;
-	t->id.failed = now;
-	if (r->tx_err == WEFT_TX_ERR_NAK)
-		code = r->tx_err_info;
-	else if (!r->tx_err && r->rx_err) {
-		code = r->rx_err;
-		err = WEFT_TRACE_WE;
-	}
-	note(t, WEFT_TRACE_failed, why | err << 8, code, r->tx_err_ssn, idle);
-	log_trace(qp, t);
+	t->id.status = f->why;
+	t->id.failed = weft_now_ns();
+	note(t, WEFT_TRACE_failed, f->why | f->err << 8, f->code, f->ssn, f->idle_ms);
+	log_trace(dev, t);
 }
 
 void weft_tele_ended(struct weft_dev *dev, uint32_t slot, enum weft_trace_kind how)

@@ -28,6 +28,7 @@ enum weft_abi_version {
 #define WEFT_PROCS       64   /* processes that use a device */
 #define WEFT_PROC_QPS    64   /* QPs a process holds on a device */
 #define WEFT_CQS         256  /* CQs a device holds */
+#define WEFT_EVENTS_LEN  4096 /* bytes of a CQ's ring buffer */
 #define WEFT_SPAWN_MAX   64   /* frames a doorbell makes at most */
 
 /* ---- device ---- */
@@ -70,7 +71,12 @@ struct weft_devrun {  /* map devrun[0], written by XDP with atomics */
 
 struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: free */
 	__u32 pool[WEFT_POOLS];
+	__u32 chunks[WEFT_POOLS]; /* of that pool */
 	__u32 cq[WEFT_CQS];
+	struct weft_owner { /* a process slot's; valid while its directory is locked */
+		__u32 uid, pid;
+		__u64 token[2]; /* weftd's: who knows it is that process; 0: no client of weftd */
+	} proc[WEFT_PROCS];
 };
 
 /* ---- memory ---- */

@@ -34,6 +34,7 @@ LIB_OBJS   := $(call objs,,user/*.c) $(REAPER_O)
 LIBA       := $(if $(wildcard user/*.c),$(O)/libweft.a)
 LIBSO      := $(if $(wildcard user/*.c),$(O)/libweft.so)
 TOOL       := $(if $(wildcard tools/weft/*.c),$(O)/weft)
+WEFTD      := $(if $(wildcard tools/weftd/*.c),$(O)/weftd)
 DEMO       := $(if $(wildcard tools/demo/demo.c),$(O)/weft-demo)
 EXAMPLES   := $(call progs,examples,examples)
 BENCHES    := $(call progs,tools/bench,bench)
@@ -86,7 +87,7 @@ TOOL_LIBS := $(LIBS) -ljson-c -lmicrohttpd -lncursesw -ltinfo
 SUBMAKE    = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 link       = $(Q)mkdir -p $(@D) && $(CC) $(ROOT) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
-all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(DEMO) $(EXAMPLES) $(WIRELAB)
+all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(WEFTD) $(DEMO) $(EXAMPLES) $(WIRELAB)
 unit: $(UNIT_PROGS)
 fast-tests: all $(UNIT_PROGS) $(SIM) $(BPF_TEST)
 tests: fast-tests $(SIM_SAN) $(NET_PROGS)
@@ -151,6 +152,10 @@ $(O)/libweft.so: $(LIB_OBJS) user/libweft.map
 
 # ---- programs ----------------------------------------------------------------------------------
 $(O)/weft: $(call objs,,tools/weft/*.c) $(CAPTURE) $(LIBA)
+	$(call say,LD,$@)
+	$(link) $(TOOL_LIBS)
+
+$(O)/weftd: $(call objs,,tools/weftd/*.c) $(LIBA)
 	$(call say,LD,$@)
 	$(link) $(TOOL_LIBS)
 

@@ -294,6 +294,7 @@ static void *run(void *arg)
 	bool purge;
 
 	pthread_setname_np(pthread_self(), "weft-ctl");
+	weft_in_ctl_thread = true;
 	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
 		int n = epoll_wait(c->ep_fd, ev, 16, -1);
 

@@ -26,6 +26,8 @@ struct weft_ctl {
 /* The QP will fail for this reason, after `delay` ns at most; the first reason stands. Locked. */
 void weft_ctl_doom(struct weft_ctl *c, struct weft_qp *qp, enum weft_wc_status why, uint64_t delay);
 
+extern __thread bool weft_in_ctl_thread; /* remote_call.c: less patience with weftd */
+
 /* ctl_link.c: rtnetlink events about the interface and its neighbours. */
 int weft_ctl_link_open(struct weft_ctl *c);
 void weft_ctl_link_read(struct weft_ctl *c);

@@ -182,7 +182,7 @@ static void leave(struct weft_dev *dev)
 	door = weft_pins_enter(dev, CLOSE_LOCK_MS);
 	if (!weft_pins_flock(dev->pin_fd, LOCK_EX, 0)) {
 		if (weft_td_linked(dev->pin_fd, dev->pin_dir) &&
-		    (weft_td_cfg(dev->pin_dir, &head, NULL) || !(head.flags & WEFT_DEV_PERSIST)))
+		    (weft_td_cfg(dev->pin_dir, &head, NULL) || !(head.flags & WEFT_DEV_KEEP)))
 			weft_td_remove(dev->pin_dir, dev->ifindex, true);
 	} else {
 		/* Other users have it shared, and so would we; if not, the reaper is at work: wait. */
@@ -195,21 +195,26 @@ static void leave(struct weft_dev *dev)
 
 /* ---- this process on the device ---- */
 
-static int open_rings(struct weft_dev *dev)
+int weft_dev_map_rings(struct weft_dev *dev)
+{
+	size_t len = sizeof(struct weft_ring) * WEFT_PROC_QPS;
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, dev->rings_fd, 0);
+
+	if (p == MAP_FAILED)
+		return weft_err(errno, dev->ifname, "cannot map the rings: %s", strerror(errno));
+	madvise(p, len, MADV_DONTFORK);
+	dev->rings = p;
+	return 0;
+}
+
+int weft_dev_open_rings(struct weft_dev *dev)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-	size_t len = sizeof(struct weft_ring) * WEFT_PROC_QPS;
-	void *p;
 
 	dev->rings_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "weft_rings", sizeof(uint32_t),
 				       sizeof(struct weft_ring), WEFT_PROC_QPS, &opts);
 	if (dev->rings_fd < 0)
 		return -errno;
-	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, dev->rings_fd, 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	madvise(p, len, MADV_DONTFORK);
-	dev->rings = p;
 	if (bpf_map_update_elem(dev->maps.rings, &dev->slot, &dev->rings_fd, BPF_ANY))
 		return -errno;
 	return 0;
@@ -237,9 +242,12 @@ static int settle_in(struct weft_dev *dev, const struct weft_open_opts *opts)
 		return err;
 	if (opts->persist)
 		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
-	err = open_rings(dev);
+	err = weft_dev_open_rings(dev);
 	if (err)
 		return weft_err(-err, dev->ifname, "cannot create the rings: %s", strerror(-err));
+	err = weft_dev_map_rings(dev);
+	if (err)
+		return err;
 	err = open_xsk(dev);
 	if (err)
 		return weft_err(-err, dev->ifname, "cannot use AF_XDP sockets: %s", strerror(-err));
@@ -256,6 +264,18 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+/* What this process has of its slot. */
+void weft_dev_drop_fds(struct weft_dev *dev)
+{
+	close_fd(&dev->db_fd);
+	close_fd(&dev->xsk_fd);
+	if (dev->rings)
+		munmap(dev->rings, sizeof(struct weft_ring) * WEFT_PROC_QPS);
+	dev->rings = NULL;
+	close_fd(&dev->rings_fd);
+	weft_pins_drop_slot(dev);
+}
+
 /* Undo settle_in(), wherever it stopped. */
 static void move_out(struct weft_dev *dev)
 {
@@ -269,13 +289,7 @@ static void move_out(struct weft_dev *dev)
 			weft_pins_purge_owner(dev, dev->slot);
 		weft_pins_unlock(token);
 	}
-	close_fd(&dev->db_fd);
-	close_fd(&dev->xsk_fd);
-	if (dev->rings)
-		munmap(dev->rings, sizeof(struct weft_ring) * WEFT_PROC_QPS);
-	dev->rings = NULL;
-	close_fd(&dev->rings_fd);
-	weft_pins_drop_slot(dev);
+	weft_dev_drop_fds(dev);
 	weft_pins_close_maps(dev);
 }
 
@@ -428,6 +442,8 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 	err = weft_dev_new(ifname, &opts, &dev);
 	if (err)
 		return err;
+	if (weft_daemon_path(&opts))
+		dev->priv = &weft_remote;
 	err = dev->priv->enter(dev, &opts);
 	if (err) {
 		weft_dev_free(dev);

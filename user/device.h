@@ -15,12 +15,19 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 int weft_dev_enter(struct weft_dev *dev, int *saved);
 void weft_dev_free(struct weft_dev *dev);
 
+/* Rings of the slot, published; and mapped here. */
+int weft_dev_open_rings(struct weft_dev *dev);
+int weft_dev_map_rings(struct weft_dev *dev);
+void weft_dev_drop_fds(struct weft_dev *dev);
 int weft_dev_enter_direct(struct weft_dev *dev, const struct weft_open_opts *opts);
 void weft_dev_leave_direct(struct weft_dev *dev);
 
 /* ctl_link.c: as in struct weft_priv */
 bool weft_link_runs_program(struct weft_dev *dev);
 void weft_link_doorbell_up(struct weft_dev *dev);
+
+/* remote.c: where weftd is that these options ask for; NULL: the work is done in this process. */
+const char *weft_daemon_path(const struct weft_open_opts *opts);
 
 /* netns.c: descriptor and inode of the namespace that opts name. */
 int weft_ns_open(struct weft_dev *dev, const char *netns);
@@ -44,6 +51,9 @@ void weft_pins_close_maps(struct weft_dev *dev);
 int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
 /* Can what is asked for be had? Who came first has decided. */
 int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts);
+/* weftd's own lock on the slot, with weft_pins_lock() or before anybody has the slot's. */
+int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make);
+bool weft_pins_slot_taken(struct weft_dev *dev, uint32_t slot); /* its process lives */
 void weft_pins_drop_slot(struct weft_dev *dev);
 
 /* rename.c: in the namespace. pin_dir: of the interface's former name, when there is one */

@@ -53,8 +53,10 @@ static int no_pins(struct weft_dev *dev, const struct weft_link *link)
 static int open_dir(struct weft_dev *dev, bool *idle)
 {
 	int fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct weft_cfg_head head;
 
-	*idle = fd >= 0 && !weft_pins_flock(fd, LOCK_EX, 0);
+	*idle = fd >= 0 && !weft_pins_flock(fd, LOCK_EX, 0) &&
+		(weft_td_cfg(dev->pin_dir, &head, NULL) || !(head.flags & WEFT_DEV_SERVED));
 	return fd;
 }
 

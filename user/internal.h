@@ -176,6 +176,8 @@ struct weft_dev {
 /* log.c */
 int weft_err(int err, const char *obj, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* ^ formats "OBJ: fmt", stores it for weft_strerror_last(), logs it, returns -err */
+int weft_err_line(int err, const char *line);
+/* ^ the same with a line that is complete; "": what errno says */
 int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* ^ the same for what is in the day's work of a program (a full queue, a time-out): not logged */

@@ -2,6 +2,7 @@
 /* The log callback, and the last error of each thread as one line. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -70,6 +71,13 @@ int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 	va_start(ap, fmt);
 	store(obj, fmt, ap);
 	va_end(ap);
+	return -err;
+}
+
+int weft_err_line(int err, const char *line)
+{
+	snprintf(last_error, sizeof(last_error), "%s", *line ? line : strerror(err));
+	say(WEFT_LOG_ERR, last_error);
 	return -err;
 }
 

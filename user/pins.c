@@ -20,6 +20,7 @@
  *   /sys/fs/bpf/weft/<inode>-<ifname>   SH by every user for life; EX by who removes it
  *       its lock           EX around the allocation tables in the maps
  *       its p<slot>        EX by the process in that slot, for life
+ *       its g<slot>        EX by weftd while it serves that process
  * A directory may be removed while one waits for its lock: look whether it is
  * still there (weft_td_linked()) and start over if not.
  */
@@ -294,7 +295,7 @@ static unsigned hide_owner(struct weft_dev *dev, uint32_t slot)
 		}
 	if (!bpf_map_delete_elem(m->rings, &slot))
 		n++;
-	return n;
+	return n + !!m->own->proc[slot].pid;
 }
 
 /* After the grace period: the places are free again. */
@@ -336,6 +337,39 @@ int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot)
 
 /* ---- process slots ---- */
 
+/*
+ * The lock of a slot that weftd serves is in its client's hands, who might give it up while weftd
+ * still works for him: so as long as it does, weftd has a lock of its own.
+ */
+int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make)
+{
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof(name), "g%u", slot);
+	if (make && mkdirat(dev->pin_fd, name, 0700) && errno != EEXIST)
+		return -errno;
+	fd = openat(dev->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static bool guarded(struct weft_dev *dev, uint32_t slot)
+{
+	int fd = weft_pins_guard(dev, slot, false);
+
+	if (fd >= 0)
+		release(fd);
+	return fd == -EWOULDBLOCK;
+}
+
 /* The directory of a slot, locked; -EWOULDBLOCK: somebody lives there. */
 static int lock_slot(struct weft_dev *dev, uint32_t slot, bool make)
 {
@@ -353,6 +387,10 @@ static int lock_slot(struct weft_dev *dev, uint32_t slot, bool make)
 
 		close(fd);
 		return err;
+	}
+	if (guarded(dev, slot)) {
+		release(fd);
+		return -EWOULDBLOCK;
 	}
 	return fd;
 }
@@ -400,6 +438,15 @@ int weft_pins_purge_dead(struct weft_dev *dev)
 	n = purge_dead(dev);
 	weft_pins_unlock(token);
 	return n;
+}
+
+bool weft_pins_slot_taken(struct weft_dev *dev, uint32_t slot)
+{
+	int fd = lock_slot(dev, slot, false);
+
+	if (fd >= 0)
+		release(fd);
+	return fd == -EWOULDBLOCK;
 }
 
 int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts)

@@ -72,15 +72,21 @@ struct weft_open_opts {
 	uint8_t csum;    /* 1: UDP checksum on IPv4 as well (IPv6 always); 0: off, or what it is */
 	uint8_t persist; /* 1: stays attached without users, until weft_down() */
 	uint8_t no_telemetry; /* 1: no latency histograms; 0: there are, or what it is already */
+	/*
+	 * Path of weftd's socket, which does for this process what needs privilege; "":
+	 * never. NULL: $WEFT_DAEMON, else /run/weft/weftd.sock for a process that is not
+	 * root. weftd decides on port, csum, persist and no_telemetry.
+	 */
+	const char *daemon;
 };
 
 /*
  * Open interface `ifname`: attach the XDP programs if nobody has, else join
- * those who have. Needs root. Errors: -ENODEV no such interface, -EOPNOTSUPP no
+ * those who have. Needs root or weftd(8). Errors: -ENODEV no such interface, -EOPNOTSUPP no
  * native XDP, -EBUSY another XDP program is attached without libxdp's dispatcher, or
  * weft with other options, or somebody else's interface has the doorbell's name,
- * -EPERM not root, -ESTALE pins of another ABI, -ENOSPC WEFT_PROCS processes
- * use it, -ENOMEM.
+ * -EPERM neither root nor weftd, or weftd refuses, -ESTALE pins of another ABI, -ENOSPC WEFT_PROCS processes
+ * use it, -EDQUOT more than weftd allows, -ENOMEM.
  */
 int weft_open(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **dev);
 

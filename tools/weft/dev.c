@@ -131,6 +131,7 @@ int cmd_up(int argc, char **argv)
 	rc = replace ? weft_replace(name) : 0;
 	if (rc < 0)
 		return cli_lib_fail(name, rc);
+	o.daemon = ""; /* an administrator's doing */
 	rc = weft_open(name, &o, &dev);
 	if (rc)
 		return cli_lib_fail(name, rc);

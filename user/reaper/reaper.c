@@ -56,7 +56,7 @@ static bool take_down(int dir, const char *path, uint32_t ifindex)
 	if (flock(dir, LOCK_EX | LOCK_NB) || !weft_td_linked(dir, path))
 		return false;
 	if (!(weft_td_complete(dir) && !weft_td_cfg(path, &head, NULL) &&
-	      (head.flags & WEFT_DEV_PERSIST)))
+	      (head.flags & WEFT_DEV_KEEP)))
 		for (i = 0; i < 5 && weft_td_remove(path, ifindex, 1); i++)
 			pause_ms(100);
 	return true;

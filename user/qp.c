@@ -188,7 +188,8 @@ enum weft_wc_status weft_nak_status(uint32_t code)
 	case WEFT_NAK_KEY:
 	case WEFT_NAK_BOUNDS:
 	case WEFT_NAK_RIGHTS:
-	case WEFT_NAK_PD: return WEFT_WC_REM_ACCESS_ERR;
+	case WEFT_NAK_PD:
+	case WEFT_NAK_ALIGN: return WEFT_WC_REM_ACCESS_ERR;
 	case WEFT_NAK_CLOSED:
 	case WEFT_NAK_MEMORY: return WEFT_WC_REM_CLOSED_ERR;
 	default: return WEFT_WC_GENERAL_ERR;

@@ -33,14 +33,14 @@ enum weft_abi_version {
 
 /* ---- device ---- */
 
-#define WEFT_DEV_CSUM4   0x1  /* UDP checksum over the whole packet on IPv4 too */
-#define WEFT_DEV_PERSIST 0x2  /* `weft up`: stays without users */
-#define WEFT_DEV_DOWN    0x4  /* being taken down */
-#define WEFT_DEV_NO_TELE 0x8  /* no histograms */
-#define WEFT_DEV_CAPTURE 0x10 /* copies of packets go to the map `capture` */
-#define WEFT_DEV_SHARED  0x20 /* weft itself joined libxdp's dispatcher, and leaves it */
-#define WEFT_DEV_USED    0x40 /* with abi 0: it was in use, and its maps are not as new */
-#define WEFT_DEV_FEW_TX  0x80 /* CPUs must share transmit queues */
+#define WEFT_DEV_CSUM4   0x1   /* UDP checksum over the whole packet on IPv4 too */
+#define WEFT_DEV_PERSIST 0x2   /* `weft up`: stays without users */
+#define WEFT_DEV_DOWN    0x4   /* being taken down */
+#define WEFT_DEV_NO_TELE 0x8   /* no histograms */
+#define WEFT_DEV_CAPTURE 0x10  /* copies of packets go to the map `capture` */
+#define WEFT_DEV_SHARED  0x20  /* weft itself joined libxdp's dispatcher, and leaves it */
+#define WEFT_DEV_USED    0x40  /* with abi 0: it was in use, and its maps are not as new */
+#define WEFT_DEV_FEW_TX  0x80  /* CPUs must share transmit queues */
 #define WEFT_DEV_SERVED  0x100 /* processes use it by way of weftd: stays while they live */
 #define WEFT_DEV_KEEP    (WEFT_DEV_PERSIST | WEFT_DEV_SERVED)
 
@@ -141,8 +141,8 @@ struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by X
 	__u32 nev;                   /* entropy values */
 	__u32 doms; /* domains that may hold tokens (bit each); 0: only where the doorbell rings */
 	__u8 cpu_of[WEFT_DOMAINS]; /* a CPU of each of them */
-	__u32 asked; /* packets: cwnd, had its owner no share to keep to */
-	__u64 created; /* CLOCK_MONOTONIC, ns */
+	__u32 asked;               /* packets: cwnd, had its owner no share to keep to */
+	__u64 created;             /* CLOCK_MONOTONIC, ns */
 };
 
 struct weft_qptx { /* map qptx[slot]: sending side */

@@ -188,7 +188,8 @@ void weft_cq_disarm(struct weft_cq *cq);
  * The same in one call: returns at once when there is a completion (WEFT_ARM_TX)
  * or a QP whose weft_qp_arrived() differs from what it was when this was last
  * called (WEFT_ARM_RX), else sleeps up to timeout_ms (-1: for ever). A QP that
- * has failed ends the wait once, whatever is waited for. Returns 1, 0 on
+ * has failed ends the wait once, whatever is waited for, and so may requests that are
+ * WEFT_WR_UNSIGNALED. Returns 1, 0 on
  * time-out, -errno (-EINTR: a signal).
  */
 int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
@@ -301,16 +302,15 @@ struct weft_sge {
 struct weft_wr {
 	uint64_t wr_id;     /* comes back in the completion */
 	enum weft_wr_op op; /* default: WRITE */
-	unsigned flags;     /* WEFT_WR_* */
+	unsigned flags;     /* 0 or WEFT_WR_UNSIGNALED */
 	/*
 	 * WRITE: the source, WEFT_LOCAL. READ: the target, WEFT_LOCAL_WRITE. Atomic: one piece of
 	 * 8 bytes, WEFT_LOCAL_WRITE, where the old value is put. Each takes an entry of the queue.
 	 */
 	const struct weft_sge *sge;
-	unsigned nsge; /* 1 to WEFT_SGE_MAX; a piece may have 0 bytes */
-	uint32_t rkey; /* the peer's weft_mr_key() */
-	uint64_t
-		roff; /* from the start of the peer's MR; of an atomic: its address a multiple of 8 */
+	unsigned nsge;    /* 1 to WEFT_SGE_MAX; a piece may have 0 bytes */
+	uint32_t rkey;    /* the peer's weft_mr_key() */
+	uint64_t roff;    /* from the start of the peer's MR; an atomic's is 8-byte aligned */
 	uint64_t operand; /* FETCH_ADD: what is added; CMP_SWAP: the new value */
 	uint64_t compare; /* CMP_SWAP: the old value */
 };

@@ -12,8 +12,12 @@ perf_server() {	# its output is $LAB_TMP/perf, its pid in $SERVER
 	lab_wait_line "$LAB_TMP/perf" '^ready' "$SERVER" 20 || note "no server: $(<"$LAB_TMP/perf")"
 }
 
-perf_write() {	# perf_write ARGS...: its JSON is in $LAB_TMP/write
-	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 -j "$@" >"$LAB_TMP/write"
+perf_op() {	# write|read ARGS...: its JSON is in $LAB_TMP/write
+	"$WEFT" -n "$LAB_A" perf "$1" "$LAB_IF_A" 10.9.0.2 -j "${@:2}" >"$LAB_TMP/write"
+}
+
+perf_write() {
+	perf_op write "$@"
 }
 
 # How a bandwidth run waits for completions.
@@ -38,6 +42,16 @@ latency() {
 	t -- perf_write --lat --size 1001 --count 3000 --region 65537 --verify ++ "odd sizes"
 	t -- perf_write --lat --size 0 --count 100 --verify ++ "and empty messages"
 	t -- perf_write --lat --event --count 2000 --verify ++ "with --event"
+}
+
+# READs: the same options, compared on this side.
+reading() {
+	t -- perf_op read --size 1m --time 0.5 --verify ++ "READs of 1 MiB"
+	t -- perf_op read --size 12345 --qps 3 --count 2000 --region 1m --verify ++ "of odd size by three QPs"
+	t -- perf_op read --lat --size 64 --count 2000 --region 64k --verify ++ "one at a time"
+	t "$(field write messages) == 2000" "all of them counted"
+	t -- perf_op read --lat --event --size 8 --count 500 ++ "sleeping for each"
+	t -- perf_op read --size 0 --count 100 --verify ++ "empty ones"
 }
 
 # taken REGEX NOT-REGEX COMMAND...: the client's last words when that happens to its interface
@@ -73,7 +87,7 @@ interface() {
 lab_begin
 lab_pair 3498
 perf_server
-for part in waiting latency interface; do
+for part in waiting latency reading interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

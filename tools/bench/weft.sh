@@ -19,7 +19,7 @@ weft_start() {
 	weft_server=$LAB_SPAWNED
 	wait_listen "$LAB_B" $WEFT_PORT "$weft_server" || return 1
 	# shellcheck disable=SC2086
-	lab_spawn_in "$LAB_A" $pin_a "$O/weft" perf write "$LAB_IF_A" 10.9.0.2:$WEFT_PORT \
+	lab_spawn_in "$LAB_A" $pin_a "$O/weft" perf "${WEFT_OP:-write}" "$LAB_IF_A" 10.9.0.2:$WEFT_PORT \
 		--time "$secs" -j "$@" >"$LAB_TMP/client" 2>"$LAB_TMP/client.err"
 }
 
@@ -46,6 +46,10 @@ weft_finish() {
 # weft_bw TOPOLOGY ARGS...
 weft_bw() {
 	weft_start "$1" '' '' "$BENCH_SECS" --verify "${@:2}" && weft_finish .goodput_gbps
+}
+
+weft_read() {
+	WEFT_OP=read weft_bw "$@"
 }
 
 # weft_toggled TOPOLOGY: with telemetry and without it, in turn under one transfer

@@ -36,6 +36,7 @@ static const char help[] =
 	"       weft capture [ -w FILE ] [ OPTIONS ] DEV\n"
 	"       weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
+	"       weft perf read DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"\n"
 	"options:\n"
 	"  -n, --netns NAME  work in the network namespace NAME (of 'ip netns list') or at a path\n"

@@ -12,8 +12,9 @@
 static const char help[] =
 	"usage: weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
+	"       weft perf read DEV HOST[:PORT] [ OPTIONS ]\n"
 	"\n"
-	"Measure one-sided WRITEs. 'weft perf write --help' lists the options.\n";
+	"Measure one-sided WRITEs and READs. 'weft perf write --help' lists the options.\n";
 
 atomic_int perf_stop;
 
@@ -132,10 +133,10 @@ double perf_hist_at(const struct perf_hist *h, double quantile)
 int cmd_perf(int argc, char **argv)
 {
 	if (!argc)
-		return cli_usage("perf", "server or write");
+		return cli_usage("perf", "server, write or read");
 	if (!strcmp(argv[0], "server"))
 		return perf_server(argc, argv);
-	if (!strcmp(argv[0], "write"))
+	if (!strcmp(argv[0], "write") || !strcmp(argv[0], "read"))
 		return perf_write(argc, argv);
 	if (!strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
 		fputs(help, stdout);

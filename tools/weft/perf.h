@@ -20,7 +20,7 @@
  */
 #define PERF_PORT       7471
 #define PERF_MAGIC      0x66726570u /* "perf" */
-#define PERF_VERSION    2
+#define PERF_VERSION    3
 #define PERF_REGION     (64ull << 20) /* default region, bytes */
 #define PERF_REGION_MAX (1ull << 30)
 #define PERF_SLOT       512 /* control memory a QP: the peer's message, then ours */
@@ -47,6 +47,7 @@ enum perf_op {
 
 #define PERF_F_LAT   0x1 /* ping-pong */
 #define PERF_F_EVENT 0x2 /* the server sleeps between messages */
+#define PERF_F_READ  0x4 /* the client READs: the region holds the data of `seed` from the start */
 
 struct perf_msg {
 	uint32_t op;    /* enum perf_op */
@@ -103,6 +104,7 @@ struct perf_run {
 	double time;
 	unsigned qps, evs, depth, cwnd;
 	bool lat, event, verify, poll;
+	bool read; /* READs, not WRITEs */
 	/* connection */
 	struct weft_dev *wd;
 	struct weft_cq *cq; /* of the data QPs */
@@ -114,7 +116,7 @@ struct perf_run {
 	uint32_t answers;
 	struct perf_lane *lane;
 	unsigned lanes;
-	uint8_t *mem; /* source */
+	uint8_t *mem; /* source; of READs the target */
 	struct weft_mr *mr;
 	uint8_t *pong; /* latency: where answers go */
 	struct weft_mr *pong_mr;
@@ -138,7 +140,7 @@ const char *perf_remedy(const struct perf_run *r, enum weft_wc_status status);
 /* Before a latency run: the server's whole region is written, in *n messages. 0, or CLI_FAIL. */
 int perf_prefill(struct perf_run *r, unsigned *n);
 /* The measured parts. 0, or CLI_FAIL after a message. */
-int perf_run_write(struct perf_run *r);
+int perf_run_bw(struct perf_run *r);
 int perf_run_lat(struct perf_run *r);
 
 /* The QPs' counters and settings into *r; the report. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf write: what came out, for people and as JSON. */
+/* weft perf write and read: what came out, for people and as JSON. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +38,12 @@ void perf_gather(struct perf_run *r)
 	free(list);
 }
 
+/* What a time is divided by: one way of a ping-pong, the whole of a READ; in us. */
+static double trip(const struct perf_run *r)
+{
+	return r->read ? 1e3 : 2e3;
+}
+
 static double rate(const struct perf_run *r, double n)
 {
 	return r->seconds > 0 ? n / r->seconds : 0;
@@ -49,6 +55,7 @@ static int print_json(const struct perf_run *r)
 	double bytes = (double)r->messages * r->size;
 
 	cli_add_str(o, "transport", "weft");
+	cli_add_str(o, "op", r->read ? "read" : "write");
 	cli_add_str(o, "dev", r->dev);
 	cli_add_str(o, "peer", r->peer);
 	cli_add_u64(o, "size", r->size);
@@ -66,11 +73,11 @@ static int print_json(const struct perf_run *r)
 	cli_add_f(o, "cpu_s", r->cpu_s, 6);
 	if (r->lat && r->hist->n) {
 		lat = json_object_new_object();
-		cli_add_f(lat, "min", r->hist->min / 2e3, 3);
-		cli_add_f(lat, "p50", perf_hist_at(r->hist, 0.5) / 2e3, 3);
-		cli_add_f(lat, "p99", perf_hist_at(r->hist, 0.99) / 2e3, 3);
-		cli_add_f(lat, "p999", perf_hist_at(r->hist, 0.999) / 2e3, 3);
-		cli_add_f(lat, "max", r->hist->max / 2e3, 3);
+		cli_add_f(lat, "min", r->hist->min / trip(r), 3);
+		cli_add_f(lat, "p50", perf_hist_at(r->hist, 0.5) / trip(r), 3);
+		cli_add_f(lat, "p99", perf_hist_at(r->hist, 0.99) / trip(r), 3);
+		cli_add_f(lat, "p999", perf_hist_at(r->hist, 0.999) / trip(r), 3);
+		cli_add_f(lat, "max", r->hist->max / trip(r), 3);
 	}
 	json_object_object_add(o, "lat_us", lat);
 	cli_add_u64(o, "sleeps", r->sleeps);
@@ -88,20 +95,20 @@ static int print_text(const struct perf_run *r)
 	double bytes = (double)r->messages * r->size;
 	char size[32], region[32];
 
-	printf("weft write %s -> %s: %s messages, %u QP%s, depth %u, %u entropy values, cwnd %u, "
+	printf("weft %s %s -> %s: %s messages, %u QP%s, depth %u, %u entropy values, cwnd %u, "
 	       "payload %u B\n",
-	       r->dev, r->peer, cli_bytes(r->size, size), r->qps, r->qps == 1 ? "" : "s", r->depth,
-	       r->evs_used, r->cwnd_used, r->payload);
+	       r->read ? "read" : "write", r->dev, r->peer, cli_bytes(r->size, size), r->qps,
+	       r->qps == 1 ? "" : "s", r->depth, r->evs_used, r->cwnd_used, r->payload);
 	printf("  messages     %llu in %.3f s, %.0f/s\n", (unsigned long long)r->messages,
 	       r->seconds, rate(r, r->messages));
 	if (!r->lat)
 		printf("  goodput      %.2f Gb/s (%.3f GB/s)\n", rate(r, bytes) * 8 / 1e9,
 		       rate(r, bytes) / 1e9);
 	if (r->lat && r->hist->n)
-		printf("  one way      min %.2f  p50 %.2f  p99 %.2f  p99.9 %.2f  max %.2f us\n",
-		       r->hist->min / 2e3, perf_hist_at(r->hist, 0.5) / 2e3,
-		       perf_hist_at(r->hist, 0.99) / 2e3, perf_hist_at(r->hist, 0.999) / 2e3,
-		       r->hist->max / 2e3);
+		printf("  %s      min %.2f  p50 %.2f  p99 %.2f  p99.9 %.2f  max %.2f us\n",
+		       r->read ? "latency" : "one way", r->hist->min / trip(r),
+		       perf_hist_at(r->hist, 0.5) / trip(r), perf_hist_at(r->hist, 0.99) / trip(r),
+		       perf_hist_at(r->hist, 0.999) / trip(r), r->hist->max / trip(r));
 	printf("  process cpu  %.3f s", r->cpu_s);
 	if (bytes > 0)
 		printf(", %.4f s a GB", r->cpu_s / (bytes / 1e9));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf write: the loops that are measured, bandwidth and ping-pong. */
+/* weft perf write and read: the loops that are measured, bandwidth and ping-pong. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -123,9 +123,9 @@ static int report_errors(const struct perf_run *r)
 {
 	if (!r->errors)
 		return CLI_OK;
-	return cli_fail(r->peer, "%llu WRITEs failed, the first with \"%s\"; %s",
-			(unsigned long long)r->errors, weft_wc_str(r->first_error),
-			perf_remedy(r, r->first_error));
+	return cli_fail(r->peer, "%llu %ss failed, the first with \"%s\"; %s",
+			(unsigned long long)r->errors, r->read ? "READ" : "WRITE",
+			weft_wc_str(r->first_error), perf_remedy(r, r->first_error));
 }
 
 /* A QP can fail with nothing outstanding that would say so. */
@@ -139,11 +139,54 @@ static void note_broken(struct perf_run *r)
 	}
 }
 
-/* Fill the queue of one QP, without going past the count. 0 or -errno. */
-static int post_lane(struct perf_run *r, struct perf_lane *l)
+static int post_reads(struct perf_run *r, struct weft_qp *qp, unsigned n)
+{
+	struct weft_sge g[BATCH];
+	struct weft_wr wr[BATCH];
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t off = (r->posted + i) % r->slots * r->size;
+
+		g[i] = (struct weft_sge){ .mr = r->mr, .off = off, .len = r->size };
+		wr[i] = (struct weft_wr){
+			.wr_id = r->posted + i,
+			.op = WEFT_WR_READ,
+			.sge = &g[i],
+			.nsge = 1,
+			.rkey = r->rkey,
+			.roff = off,
+		};
+	}
+	return weft_post(qp, wr, n);
+}
+
+static int post_writes(struct perf_run *r, struct weft_qp *qp, unsigned n)
 {
 	struct weft_write w[BATCH];
 
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t off = (r->posted + i) % r->slots * r->size;
+
+		w[i] = (struct weft_write){
+			.wr_id = r->posted + i,
+			.mr = r->mr,
+			.off = off,
+			.len = r->size,
+			.rkey = r->rkey,
+			.roff = off,
+		};
+	}
+	return weft_post_writes(qp, w, n);
+}
+
+static int post(struct perf_run *r, struct weft_qp *qp, unsigned n)
+{
+	return r->read ? post_reads(r, qp, n) : post_writes(r, qp, n);
+}
+
+/* Fill the queue of one QP, without going past the count. 0 or -errno. */
+static int post_lane(struct perf_run *r, struct perf_lane *l)
+{
 	while (l->out < r->depth) {
 		unsigned n = r->depth - l->out;
 		int done;
@@ -154,19 +197,7 @@ static int post_lane(struct perf_run *r, struct perf_lane *l)
 			n = r->count - r->posted;
 		if (!n)
 			return 0;
-		for (unsigned i = 0; i < n; i++) {
-			uint64_t off = (r->posted + i) % r->slots * r->size;
-
-			w[i] = (struct weft_write){
-				.wr_id = r->posted + i,
-				.mr = r->mr,
-				.off = off,
-				.len = r->size,
-				.rkey = r->rkey,
-				.roff = off,
-			};
-		}
-		done = weft_post_writes(l->qp, w, n);
+		done = post(r, l->qp, n);
 		if (done == -EAGAIN)
 			return 0;
 		if (done < 0)
@@ -218,7 +249,7 @@ static bool spin_on(const struct perf_run *r, unsigned idle, uint64_t idle_ns)
  * rest complete. What completes in the interval counts. Between completions the
  * process sleeps, unless it is told to poll.
  */
-int perf_run_write(struct perf_run *r)
+int perf_run_bw(struct perf_run *r)
 {
 	double cpu = cpu_seconds();
 	uint64_t start = perf_now(), now = start, last = start, alive = start;
@@ -341,9 +372,31 @@ static int await_pong(struct perf_run *r, struct weft_qp *qp, uint32_t seen)
 	return 0;
 }
 
+/* Wait until the READ is complete. Likewise. */
+static int await_read(struct perf_run *r, struct perf_lane *l)
+{
+	uint64_t begin = 0;
+	unsigned good;
+
+	for (unsigned spin = 1; l->out; spin++) {
+		if (r->event && weft_cq_wait(r->cq, WEFT_ARM_TX, 100) < 0)
+			return -EINTR;
+		reap(r, &good);
+		if (r->errors || perf_stop)
+			return r->errors ? -EPIPE : -EINTR;
+		if (!r->event && (spin & 4095))
+			continue;
+		if (!begin)
+			begin = perf_now();
+		if (perf_now() - begin > PERF_PATIENCE_S * 1000000000ull)
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
 #define WARM_UP 200 /* round trips that do not count */
 
-/* Ping-pong: one message out, one back. The histogram holds round trips. */
+/* Ping-pong: one message out, one back; or a READ. The histogram holds round trips. */
 int perf_run_lat(struct perf_run *r)
 {
 	struct perf_lane *l = &r->lane[0];
@@ -354,31 +407,21 @@ int perf_run_lat(struct perf_run *r)
 	int rc = 0;
 
 	while (!perf_stop) {
-		uint64_t off = r->posted % r->slots * r->size;
-		struct weft_write w = {
-			.wr_id = r->posted,
-			.mr = r->mr,
-			.off = off,
-			.len = r->size,
-			.rkey = r->rkey,
-			.roff = off,
-		};
-
 		if (!warm && !start) {
 			start = perf_now();
 			end = r->count ? NEVER : start + (uint64_t)(r->time * 1e9);
 			cpu = cpu_seconds();
 		}
 		t0 = perf_now();
-		rc = weft_post_write(l->qp, &w);
+		rc = post(r, l->qp, 1);
 		if (rc == -EAGAIN) {
 			reap(r, &good);
 			continue;
 		}
-		if (!rc) {
+		if (rc == 1) {
 			l->out++;
 			r->posted++;
-			rc = await_pong(r, l->qp, seen);
+			rc = r->read ? await_read(r, l) : await_pong(r, l->qp, seen);
 		}
 		if (rc)
 			break;

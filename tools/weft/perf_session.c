@@ -75,7 +75,8 @@ static void do_start(struct session *s, struct perf_msg *m)
 		return;
 	}
 	s->start = *m;
-	rc = region(s, WEFT_REMOTE_WRITE, &s->mem, &s->mr);
+	rc = region(s, m->flags & PERF_F_READ ? WEFT_REMOTE_READ : WEFT_REMOTE_WRITE, &s->mem,
+		    &s->mr);
 	if (!rc && lat)
 		rc = region(s, WEFT_LOCAL, &s->pong, &s->pong_mr);
 	if (rc) {
@@ -84,9 +85,14 @@ static void do_start(struct session *s, struct perf_msg *m)
 	}
 	if (lat)
 		perf_fill(s->pong, m->region, m->seed);
+	if (m->flags & PERF_F_READ)
+		perf_fill(s->mem, m->region, m->seed);
 	m->key = weft_mr_key(s->mr);
-	say(s, "start", "%s, %u QP%s, %s messages, %s of memory", lat ? "latency" : "write", m->qps,
-	    m->qps == 1 ? "" : "s", cli_bytes(m->size, size), cli_bytes(m->region, reg));
+	say(s, "start", "%s, %u QP%s, %s messages, %s of memory",
+	    lat                      ? "latency"
+	    : m->flags & PERF_F_READ ? "read"
+				     : "write",
+	    m->qps, m->qps == 1 ? "" : "s", cli_bytes(m->size, size), cli_bytes(m->region, reg));
 }
 
 static void do_verify(struct session *s, struct perf_msg *m)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf write: options, connections, and verification. */
+/* weft perf write and read: options, connections, and verification. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
@@ -15,9 +15,10 @@
 
 static const char help[] =
 	"usage: weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
+	"       weft perf read DEV HOST[:PORT] [ OPTIONS ]\n"
 	"\n"
-	"Write to the memory of a 'weft perf server', through DEV. PORT is 7471 if not given, an\n"
-	"IPv6 address with a port is written [ADDRESS]:PORT.\n"
+	"WRITE to, or READ from, the memory of a 'weft perf server', through DEV. PORT is 7471 if not\n"
+	"given, an IPv6 address with a port is written [ADDRESS]:PORT.\n"
 	"\n"
 	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m; 64 with --lat)\n"
 	"  --time S    seconds (5)\n"
@@ -27,11 +28,12 @@ static const char help[] =
 	"  --depth N   messages posted at once on a QP, 1 to 256 (16m / size, at least 2)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
-	"  --lat       ping-pong: one-way latency of a message, half of the round trip\n"
+	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ\n"
+	"              the time from posting it to its completion\n"
 	"  --event     sleep on the event descriptor whenever there is nothing, instead of polling\n"
 	"              (the client for completions; with --lat the server for messages)\n"
 	"  --poll      poll for completions, do not sleep\n"
-	"  --verify    compare every byte at the server afterwards\n"
+	"  --verify    compare every byte afterwards, of WRITEs at the server\n"
 	"  -j, --json  print one JSON object\n";
 
 enum {
@@ -68,14 +70,14 @@ static const struct option longs[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-#define CMD "perf write"
+static const char *cmd = "perf write";
 
 static int parse_number(const char *name, uint64_t min, uint64_t max, unsigned *out)
 {
 	uint64_t v;
 
 	if (!cli_u64(optarg, min, max, &v))
-		return cli_usage(CMD, "--%s is %llu to %llu, not \"%s\"", name,
+		return cli_usage(cmd, "--%s is %llu to %llu, not \"%s\"", name,
 				 (unsigned long long)min, (unsigned long long)max, optarg);
 	*out = v;
 	return -1;
@@ -87,19 +89,19 @@ static int parse_one(struct perf_run *r, int c)
 	case O_SIZE:
 		return cli_size(optarg, WEFT_MSG_MAX, &r->size)
 			       ? -1
-			       : cli_usage(CMD, "--size is 0 to 1g, not \"%s\"", optarg);
+			       : cli_usage(cmd, "--size is 0 to 1g, not \"%s\"", optarg);
 	case O_REGION:
 		return cli_size(optarg, PERF_REGION_MAX, &r->region) && r->region >= 64
 			       ? -1
-			       : cli_usage(CMD, "--region is 64 to 1g, not \"%s\"", optarg);
+			       : cli_usage(cmd, "--region is 64 to 1g, not \"%s\"", optarg);
 	case O_TIME:
 		return cli_seconds(optarg, &r->time)
 			       ? -1
-			       : cli_usage(CMD, "--time is in seconds, not \"%s\"", optarg);
+			       : cli_usage(cmd, "--time is in seconds, not \"%s\"", optarg);
 	case O_COUNT:
 		return cli_u64(optarg, 1, UINT64_MAX, &r->count)
 			       ? -1
-			       : cli_usage(CMD, "--count is 1 or more, not \"%s\"", optarg);
+			       : cli_usage(cmd, "--count is 1 or more, not \"%s\"", optarg);
 	case O_QPS: return parse_number("qps", 1, WEFT_PROC_QPS - 1, &r->qps);
 	case O_EVS: return parse_number("evs", 1, WEFT_EV_MAX, &r->evs);
 	case O_DEPTH: return parse_number("depth", 1, WEFT_DEPTH, &r->depth);
@@ -144,7 +146,7 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, ":jvh", longs, NULL)) != -1) {
 		rc = parse_one(r, c);
 		if (rc == -2)
-			return cli_bad_option(CMD, c, argv);
+			return cli_bad_option(cmd, c, argv);
 		if (rc >= 0)
 			return rc;
 	}
@@ -155,18 +157,18 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	if (argc - optind == 3 && !strcmp(argv[optind], "dev"))
 		optind++;
 	if (argc - optind != 2)
-		return cli_usage(CMD, "wants DEV and HOST:PORT");
+		return cli_usage(cmd, "wants DEV and HOST:PORT");
 	r->dev = argv[optind];
 	if (r->time && r->count)
-		return cli_usage(CMD, "--time or --count, not both");
+		return cli_usage(cmd, "--time or --count, not both");
 	if (r->poll && r->event)
-		return cli_usage(CMD, "--poll or --event, not both");
+		return cli_usage(cmd, "--poll or --event, not both");
 	if (r->lat && (r->qps > 1 || r->depth > 1))
-		return cli_usage(CMD, "--lat works with one QP and one message at a time");
+		return cli_usage(cmd, "--lat works with one QP and one message at a time");
 	if (r->size == SIZE_UNSET)
 		r->size = r->lat ? 64 : 1 << 20;
 	if (r->region && r->region < r->size)
-		return cli_usage(CMD, "--region is smaller than --size");
+		return cli_usage(cmd, "--region is smaller than --size");
 	r->peer = full_address(argv[optind + 1]);
 	if (!r->time)
 		r->time = 5;
@@ -178,7 +180,7 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		r->depth = r->size ? (16u << 20) / r->size : WEFT_DEPTH;
 		r->depth = r->depth < 2 ? 2 : r->depth > WEFT_DEPTH ? WEFT_DEPTH : r->depth;
 	}
-	return r->peer ? -1 : cli_lib_fail(CMD, ENOMEM);
+	return r->peer ? -1 : cli_lib_fail(cmd, ENOMEM);
 }
 
 /* Region and how the messages lie in it: one behind the other, again and again. */
@@ -310,7 +312,8 @@ static int set_up(struct perf_run *r)
 {
 	struct perf_msg m = {
 		.op = PERF_START,
-		.flags = (r->lat ? PERF_F_LAT : 0) | (r->event ? PERF_F_EVENT : 0),
+		.flags = (r->lat && !r->read ? PERF_F_LAT : 0) | (r->event ? PERF_F_EVENT : 0) |
+			 (r->read ? PERF_F_READ : 0),
 		.qps = r->qps,
 		.size = r->size,
 		.region = r->region,
@@ -328,10 +331,14 @@ static int set_up(struct perf_run *r)
 		return cli_lib_fail(r->dev, rc);
 	if (alloc(r, PERF_SLOT, WEFT_LOCAL | WEFT_REMOTE_WRITE, &r->ctl_mem, &r->ctl_mr) ||
 	    connect_one(r, PERF_CTL, 0, &r->ctl) ||
-	    alloc(r, r->region, WEFT_LOCAL, &r->mem, &r->mr))
+	    alloc(r, r->region, r->read ? WEFT_LOCAL_WRITE : WEFT_LOCAL, &r->mem, &r->mr))
 		return CLI_FAIL;
-	perf_fill(r->mem, r->region, r->seed);
-	if (r->lat) {
+	/* zeros are no test data; but pages that nobody has touched would be touched by the first READ */
+	if (r->read)
+		memset(r->mem, 0, r->region);
+	else
+		perf_fill(r->mem, r->region, r->seed);
+	if (r->lat && !r->read) {
 		if (alloc(r, r->region, WEFT_REMOTE_WRITE, &r->pong, &r->pong_mr))
 			return CLI_FAIL;
 		m.key = weft_mr_key(r->pong_mr);
@@ -350,7 +357,7 @@ static int set_up(struct perf_run *r)
 		if (rc)
 			return rc;
 	}
-	return r->lat ? set_up_lat(r) : 0;
+	return r->lat && !r->read ? set_up_lat(r) : 0;
 }
 
 static void tear_down(struct perf_run *r)
@@ -378,8 +385,20 @@ static int verify(struct perf_run *r)
 			      .covered = full * r->size,
 			      .rest = r->rest };
 	uint64_t covered = m.covered, bad;
-	int rc = ask(r, &m);
+	int rc;
 
+	if (r->read) {
+		bad = perf_compare(r->mem, r->region, covered, r->seed, 0);
+		r->verified = bad == r->region;
+		return r->verified
+			       ? 0
+			       : cli_fail(
+					 r->peer,
+					 "verification failed: byte %llu of what was read is wrong; if "
+					 "the network corrupts packets, use csum on at both ends",
+					 (unsigned long long)bad);
+	}
+	rc = ask(r, &m);
 	if (rc)
 		return rc;
 	r->verified = !m.err;
@@ -404,8 +423,12 @@ static int verify(struct perf_run *r)
 int perf_write(int argc, char **argv)
 {
 	struct perf_run r = { .size = SIZE_UNSET, .verified = -1 };
-	int rc = parse(&r, argc, argv), prc;
+	int rc, prc;
 
+	r.read = !strcmp(argv[0], "read");
+	if (r.read)
+		cmd = "perf read";
+	rc = parse(&r, argc, argv);
 	if (rc >= 0) {
 		free((char *)r.peer);
 		return rc;
@@ -415,12 +438,12 @@ int perf_write(int argc, char **argv)
 	r.lane = calloc(r.qps, sizeof(*r.lane));
 	r.hist = r.lat ? calloc(1, sizeof(*r.hist)) : NULL;
 	if (!r.lane || (r.lat && !r.hist))
-		rc = cli_lib_fail(CMD, ENOMEM);
+		rc = cli_lib_fail(cmd, ENOMEM);
 	else
 		rc = set_up(&r);
 	if (rc > 0)
 		goto out;
-	rc = r.lat ? perf_run_lat(&r) : perf_run_write(&r);
+	rc = r.lat ? perf_run_lat(&r) : perf_run_bw(&r);
 	perf_gather(&r);
 	if (!rc && perf_stop)
 		rc = CLI_INTR;

@@ -112,6 +112,8 @@ static int mr_put(struct weft_dev *dev, const struct weft_mr_ent *from, uint32_t
 		e->len = from->len;
 		e->pd = from->pd;
 		e->rights = from->rights;
+		e->mode = from->mode;
+		e->of = from->of;
 		*key = WEFT_KEY(idx, gen);
 		__atomic_store_n(&e->key, *key, __ATOMIC_RELEASE);
 	}

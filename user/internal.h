@@ -44,8 +44,8 @@ struct weft_pool { /* one mmapable map */
 	uint8_t *base;             /* mapping */
 	size_t size;               /* bytes, multiple of WEFT_CHUNK */
 	bool slab;                 /* shared by small allocations */
+	bool inner;                /* the library's own: adopted and staged memory */
 	struct weft_block *blocks; /* allocations in it, mem.c */
-	unsigned users;
 };
 
 struct weft_pd {
@@ -60,10 +60,18 @@ struct weft_mr {
 	LIST_ENTRY(weft_mr) link;
 	struct weft_pd *pd;
 	struct weft_pool *pool;
+	size_t off; /* in the pool */
 	void *addr;
 	size_t len;
 	uint32_t key;
-	unsigned access;
+	unsigned access; /* rights */
+	enum weft_mr_mode mode;
+	bool leaving; /* being deregistered */
+	struct weft_adopt *adopt;
+	struct weft_stage_copy copy; /* staged: how, NULL: memcpy() */
+	uint64_t copy_off;           /* of `addr`, for those */
+	struct weft_mr *of;          /* a window of that region */
+	unsigned windows;
 };
 
 struct weft_cq {
@@ -251,9 +259,15 @@ int weft_replace(const char *ifname);
 /* grace.c */
 void weft_grace(void); /* every XDP program that started before has ended */
 
-/* mem.c */
-struct weft_pool *weft_pool_find(struct weft_dev *dev, const void *addr, size_t len);
+/* mem_mr.c */
 void weft_mem_fini(struct weft_dev *dev);
+
+/*
+ * mem_stage.c: copies between a staged region and what XDP sees of it. Before bytes leave, after
+ * bytes have come; nothing to do for other regions. 0, or what the region's own function returned.
+ */
+int weft_stage_in(const struct weft_mr *mr, uint64_t off, size_t len);
+int weft_stage_out(const struct weft_mr *mr, uint64_t off, size_t len);
 
 /* route.c (libmnl): next hop and MAC on dev; -EHOSTUNREACH when routed elsewhere */
 int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,

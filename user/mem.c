@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Memory that XDP reaches: pools, allocations in them, protection domains, memory regions. */
+/* Memory that XDP reaches: pools, allocations in them, protection domains. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
 
 #include "block.h"
-#include "internal.h"
+#include "mem.h"
 #include "priv.h"
 
 #define SLAB_MAX  (1u << 20) /* larger allocations get a pool of their own */
 #define SLAB_SIZE (4u << 20)
-#define MR_MIN    64
 
 /* ---- pools ---- */
 
@@ -32,7 +31,8 @@ static void drop_pool(struct weft_dev *dev, struct weft_pool *p)
 	free_pool(p);
 }
 
-static int new_pool(struct weft_dev *dev, size_t size, bool slab, struct weft_pool **out)
+static int new_pool(struct weft_dev *dev, size_t size, bool slab, bool inner,
+		    struct weft_pool **out)
 {
 	struct weft_pool *p = calloc(1, sizeof(*p));
 	void *base;
@@ -42,6 +42,7 @@ static int new_pool(struct weft_dev *dev, size_t size, bool slab, struct weft_po
 		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	p->size = size;
 	p->slab = slab;
+	p->inner = inner;
 	err = dev->priv->pool_new(dev, size, &p->fd, &p->id);
 	if (err) {
 		free(p);
@@ -75,7 +76,7 @@ struct weft_pool *weft_pool_find(struct weft_dev *dev, const void *addr, size_t 
 	LIST_FOREACH(p, &dev->pools, link) {
 		uintptr_t base = (uintptr_t)p->base;
 
-		if (a >= base && a - base < p->size && len <= p->size - (a - base))
+		if (!p->inner && a >= base && a - base < p->size && len <= p->size - (a - base))
 			return p;
 	}
 	return NULL;
@@ -84,42 +85,38 @@ struct weft_pool *weft_pool_find(struct weft_dev *dev, const void *addr, size_t 
 /* ---- allocations ---- */
 
 /* A place in one of the slabs; dev->lock held. */
-static int take_small(struct weft_dev *dev, size_t len, void **addr)
+static int take_small(struct weft_dev *dev, size_t len, bool inner, struct weft_pool **out,
+		      size_t *off)
 {
 	struct weft_pool *p;
-	size_t off;
 	int err;
 
 	LIST_FOREACH(p, &dev->pools, link) {
-		if (!p->slab)
+		if (!p->slab || p->inner != inner)
 			continue;
-		err = weft_block_take(p->blocks, len, &off);
-		if (!err) {
-			*addr = p->base + off;
-			/* somebody may have had it before */
-			memset(*addr, 0, (len + WEFT_BLOCK_ALIGN - 1) & -WEFT_BLOCK_ALIGN);
-			return 0;
-		}
+		err = weft_block_take(p->blocks, len, off);
+		if (!err)
+			*out = p;
 		if (err != -ENOSPC)
 			return err;
 	}
 	return -ENOSPC;
 }
 
-int weft_alloc(struct weft_dev *dev, size_t len, void **addr)
+int weft_mem_take(struct weft_dev *dev, size_t len, bool inner, struct weft_pool **out, size_t *off)
 {
 	bool small = len <= SLAB_MAX;
 	struct weft_pool *p;
-	size_t size, off;
+	size_t size;
 	int err;
 
-	if (!addr || !len || len > WEFT_MSG_MAX)
-		return weft_err(EINVAL, dev->ifname,
-				"cannot allocate %zu bytes; 1 to %u are possible", len,
-				WEFT_MSG_MAX);
+	if (inner) {
+		size = sysconf(_SC_PAGESIZE);
+		len = (len + size - 1) & -size;
+	}
 	if (small) {
 		pthread_mutex_lock(&dev->lock);
-		err = take_small(dev, len, addr);
+		err = take_small(dev, len, inner, out, off);
 		pthread_mutex_unlock(&dev->lock);
 		if (!err)
 			return 0;
@@ -128,20 +125,52 @@ int weft_alloc(struct weft_dev *dev, size_t len, void **addr)
 	}
 	/* Creation is slow: without the lock, so that others go on. */
 	size = small ? SLAB_SIZE : (len + WEFT_CHUNK - 1) & ~(size_t)(WEFT_CHUNK - 1);
-	err = new_pool(dev, size, small, &p);
+	err = new_pool(dev, size, small, inner, &p);
 	if (err)
 		return err;
 	pthread_mutex_lock(&dev->lock);
-	err = weft_block_take(p->blocks, small ? len : size, &off);
+	err = weft_block_take(p->blocks, small ? len : size, off);
 	if (err) {
 		drop_pool(dev, p);
 		weft_err(-err, dev->ifname, "out of memory");
 	} else {
 		LIST_INSERT_HEAD(&dev->pools, p, link);
-		*addr = p->base + off;
+		*out = p;
 	}
 	pthread_mutex_unlock(&dev->lock);
 	return err;
+}
+
+void weft_mem_give(struct weft_dev *dev, struct weft_pool *p, size_t off, bool gone)
+{
+	pthread_mutex_lock(&dev->lock);
+	/* what is mapped elsewhere keeps the map; but nothing else may come to lie there */
+	if (!gone || !p->slab)
+		weft_block_give(p->blocks, off);
+	if (weft_blocks_empty(p->blocks)) {
+		LIST_REMOVE(p, link);
+		drop_pool(dev, p);
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+int weft_alloc(struct weft_dev *dev, size_t len, void **addr)
+{
+	struct weft_pool *p;
+	size_t off;
+	int err;
+
+	if (!addr || !len || len > WEFT_MSG_MAX)
+		return weft_err(EINVAL, dev->ifname,
+				"cannot allocate %zu bytes; 1 to %u are possible", len,
+				WEFT_MSG_MAX);
+	err = weft_mem_take(dev, len, false, &p, &off);
+	if (err)
+		return err;
+	*addr = p->base + off;
+	if (p->slab) /* somebody may have had it before */
+		memset(*addr, 0, (len + WEFT_BLOCK_ALIGN - 1) & -WEFT_BLOCK_ALIGN);
+	return 0;
 }
 
 /* Does an MR cover any of [addr, addr + len)? */
@@ -150,7 +179,7 @@ static bool covered(struct weft_dev *dev, const uint8_t *addr, size_t len)
 	struct weft_mr *mr;
 
 	LIST_FOREACH(mr, &dev->mrs, link) {
-		const uint8_t *a = mr->addr;
+		const uint8_t *a = mr->pool->base + mr->off;
 
 		if (a < addr + len && addr < a + mr->len)
 			return true;
@@ -175,14 +204,20 @@ int weft_free(struct weft_dev *dev, void *addr)
 		err = weft_err(EBUSY, dev->ifname,
 			       "a memory region covers %p; deregister it before weft_free()", addr);
 	} else {
-		weft_block_give(p->blocks, off);
-		if (weft_blocks_empty(p->blocks)) {
-			LIST_REMOVE(p, link);
-			drop_pool(dev, p);
-		}
+		weft_mem_give(dev, p, off, false);
 	}
 	pthread_mutex_unlock(&dev->lock);
 	return err;
+}
+
+void weft_pools_fini(struct weft_dev *dev)
+{
+	struct weft_pool *p;
+
+	while ((p = LIST_FIRST(&dev->pools))) {
+		LIST_REMOVE(p, link);
+		free_pool(p);
+	}
 }
 
 /* ---- protection domains ---- */
@@ -239,127 +274,3 @@ int weft_pd_free(struct weft_pd *pd)
 		free(pd);
 	return err;
 }
-
-/* ---- memory regions ---- */
-
-static int publish_mr(struct weft_dev *dev, struct weft_mr *mr)
-{
-	struct weft_mr_ent e = {
-		.pool = mr->pool->id,
-		.off = (uint8_t *)mr->addr - mr->pool->base,
-		.len = mr->len,
-		.pd = mr->pd->id,
-		.rights = mr->access & WEFT_ACCESS_ALL,
-	};
-
-	return dev->priv->mr_put(dev, &e, &mr->key);
-}
-
-int weft_mr_reg(struct weft_dev *dev, struct weft_pd *pd, void *addr, size_t len, unsigned access,
-		struct weft_mr **out)
-{
-	struct weft_mr *mr;
-	int err;
-
-	if (!out || !access || (access & ~WEFT_ACCESS_ALL))
-		return weft_err(EINVAL, dev->ifname,
-				"access 0x%x is not possible; give one or more of WEFT_LOCAL, "
-				"WEFT_LOCAL_WRITE, WEFT_REMOTE_READ, WEFT_REMOTE_WRITE, "
-				"WEFT_REMOTE_ATOMIC",
-				access);
-	if (len < MR_MIN || len > WEFT_MSG_MAX)
-		return weft_err(EINVAL, dev->ifname,
-				"a region of %zu bytes is not possible; %d to %u are", len, MR_MIN,
-				WEFT_MSG_MAX);
-	if (pd && pd->dev != dev)
-		return weft_err(EINVAL, dev->ifname, "the protection domain is another device's");
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return weft_err(ENOMEM, dev->ifname, "out of memory");
-	mr->dev = dev;
-	mr->pd = pd ? pd : dev->pd0;
-	mr->addr = addr;
-	mr->len = len;
-	mr->access = access;
-	pthread_mutex_lock(&dev->lock);
-	mr->pool = weft_pool_find(dev, addr, len);
-	if (!mr->pool || !weft_block_find(mr->pool->blocks, (uint8_t *)addr - mr->pool->base, len))
-		err = weft_err(EINVAL, dev->ifname,
-			       "%p + %zu is not inside one allocation of weft_alloc()", addr, len);
-	else
-		err = publish_mr(dev, mr);
-	if (!err) {
-		LIST_INSERT_HEAD(&dev->mrs, mr, link);
-		mr->pool->users++;
-		mr->pd->refs++;
-	}
-	pthread_mutex_unlock(&dev->lock);
-	if (err) {
-		free(mr);
-		return err;
-	}
-	*out = mr;
-	return 0;
-}
-
-int weft_mr_dereg(struct weft_mr *mr)
-{
-	struct weft_dev *dev = mr->dev;
-	/* without the lock: others deregister in the same grace period */
-	int err = dev->priv->mr_drop(dev, &mr->key, 1);
-
-	if (err)
-		return err;
-	pthread_mutex_lock(&dev->lock);
-	LIST_REMOVE(mr, link);
-	mr->pool->users--;
-	mr->pd->refs--;
-	pthread_mutex_unlock(&dev->lock);
-	free(mr);
-	return 0;
-}
-
-uint32_t weft_mr_key(const struct weft_mr *mr)
-{
-	return mr->key;
-}
-
-void *weft_mr_addr(const struct weft_mr *mr)
-{
-	return mr->addr;
-}
-
-size_t weft_mr_len(const struct weft_mr *mr)
-{
-	return mr->len;
-}
-
-/* All of it at once, in one grace period; QPs and CQs are gone, the owners' tables follow. */
-void weft_mem_fini(struct weft_dev *dev)
-{
-	struct weft_pool *p;
-	struct weft_mr *mr;
-	struct weft_pd *pd;
-
-	if (!LIST_EMPTY(&dev->mrs) || !LIST_EMPTY(&dev->pools))
-		dev->priv->mem_drop_all(dev);
-	while ((mr = LIST_FIRST(&dev->mrs))) {
-		LIST_REMOVE(mr, link);
-		free(mr);
-	}
-	while ((p = LIST_FIRST(&dev->pools))) {
-		LIST_REMOVE(p, link);
-		free_pool(p);
-	}
-	while ((pd = LIST_FIRST(&dev->pds))) {
-		LIST_REMOVE(pd, link);
-		free(pd);
-	}
-	dev->pd0 = NULL;
-}
-
-_Static_assert(WEFT_LOCAL == WEFT_ACCESS_LOCAL && WEFT_REMOTE_WRITE == WEFT_ACCESS_REMOTE_WRITE &&
-		       WEFT_LOCAL_WRITE == WEFT_ACCESS_LOCAL_WRITE &&
-		       WEFT_REMOTE_READ == WEFT_ACCESS_REMOTE_READ &&
-		       WEFT_REMOTE_ATOMIC == WEFT_ACCESS_REMOTE_ATOMIC,
-	       "rights in the table are those of the call");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Posting WRITEs: into the shared ring, and the doorbell when no token is at work. */
+#include <string.h>
+
 #include "internal.h"
 
 #define INPLACE_MAX  1024 /* bytes that travel in the doorbell's own frame */
@@ -29,6 +31,18 @@ static bool local_ok(const struct weft_qp *qp, const struct weft_sge *g, unsigne
 
 	return mr && mr->dev == qp->dev && mr->pd->id == qp->pd_id && (mr->access & right) &&
 	       g->off <= mr->len && g->len <= mr->len - g->off && g->len <= WEFT_MSG_MAX;
+}
+
+/* What is staged comes into the copy that XDP sends from. */
+static int copy_in(const struct weft_qp *qp, const struct weft_sge *g, unsigned n)
+{
+	int err = 0;
+
+	for (; n && !err; n--, g++)
+		err = weft_stage_in(g->mr, g->off, g->len);
+	return err ? weft_err_quiet(-err, qp->dev->ifname,
+				    "the MR's own function cannot copy in: %s", strerror(-err))
+		   : 0;
 }
 
 /* The frame that XDP can turn into the packet; else the smallest. */
@@ -125,6 +139,9 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 			err = done ? 0 : local_err(qp, &g, WEFT_LOCAL);
 			break;
 		}
+		err = copy_in(qp, &g, 1);
+		if (err)
+			break;
 		put(qp, prod, &g, w->rkey, w->roff, posted);
 		note(qp, prod, w->wr_id, w->len, WEFT_WR_WRITE, 0);
 		qp->msn++;
@@ -186,6 +203,9 @@ int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 			err = len < 0 ? len : -EAGAIN;
 			break;
 		}
+		err = wr->op == WEFT_WR_WRITE ? copy_in(qp, wr->sge, wr->nsge) : 0;
+		if (err)
+			break;
 		for (unsigned i = 0; i < wr->nsge; i++) {
 			struct weft_wqe *e = &qp->ring->sq[prod & (WEFT_SQ_DEPTH - 1)];
 			bool part = moff + wr->sge[i].len < len;

@@ -45,7 +45,7 @@ struct weft_priv {
 	/* A pool of `size` bytes, published; its map's descriptor. */
 	int (*pool_new)(struct weft_dev *dev, size_t size, int *fd, uint32_t *id);
 	void (*pool_drop)(struct weft_dev *dev, uint32_t id);
-	/* Publish e: pool, off, len, pd and rights are taken from it. */
+	/* Publish e: all but key and owner are taken from it. */
 	int (*mr_put)(struct weft_dev *dev, const struct weft_mr_ent *e, uint32_t *key);
 	int (*mr_drop)(struct weft_dev *dev, const uint32_t *keys, unsigned n);
 	/* All regions and pools of the process in one grace period. */

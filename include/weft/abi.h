@@ -103,7 +103,8 @@ struct weft_mr_ent { /* map mrs[index], written by the control plane */
 	__u32 pd;
 	__u32 rights; /* WEFT_ACCESS_* */
 	__u32 owner;  /* process slot + 1 */
-	__u32 pad;
+	__u16 mode;   /* enum weft_mr_mode of weft.h: for those who look */
+	__u16 of;     /* a window: index of its region + 1 */
 };
 
 /* ---- queue pairs ---- */

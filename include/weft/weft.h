@@ -23,8 +23,9 @@ extern "C" {
  * same time. One QP may be posted to by one thread at a time, one CQ polled by
  * one thread at a time; creating and destroying is safe from any thread.
  *
- * Fork: memory and rings are not inherited. A child that does not exec keeps
- * the process's resources alive for its peers as long as it runs.
+ * Fork: memory and rings are not inherited; of adopted memory the child has a
+ * copy. A child that does not exec keeps the process's resources alive for its
+ * peers as long as it runs.
  *
  * When data has arrived: weft_qp_arrived() counts the peer's messages that are
  * wholly in memory, in posting order. When it has reached n, every byte of the
@@ -120,18 +121,84 @@ int weft_pd_free(struct weft_pd *pd); /* -EBUSY while used */
 #define WEFT_REMOTE_ATOMIC 0x10 /* peers may do atomic operations in it */
 
 /*
- * Register [addr, addr + len), 64 bytes to 1 GiB, inside one weft_alloc().
- * -EINVAL bounds or access, -ENOSPC table full.
+ * How a region becomes reachable, which weft_mr_mode() tells: it lies in weft_alloc() (nothing is
+ * to be done); or it is adopted: its pages, and so what else lies in them, become pages of weft, in
+ * place, with their contents, while other threads go on; or it is staged: there is a copy, which peers
+ * reach, and weft_mr_sync() copies. Deregistration makes adopted memory private again.
+ */
+#define WEFT_ADOPT         0x100 /* adopt private anonymous memory */
+#define WEFT_ADOPT_HEAP    0x300 /* also what malloc() owns; not to be freed while registered */
+#define WEFT_STAGE         0x400 /* stage what can be reached in no other way */
+
+enum weft_mr_mode { WEFT_MR_ALLOC, WEFT_MR_ADOPT, WEFT_MR_STAGE };
+
+/*
+ * Register [addr, addr + len), 1 byte to 1 GiB. access: rights, and WEFT_ADOPT and WEFT_STAGE when
+ * it need not be inside one weft_alloc(). -EINVAL bounds, access; -EFAULT not mapped; -EACCES not
+ * readable or writable; -EPERM malloc() owns it; -EBUSY some of its pages are another region's;
+ * -EOPNOTSUPP it cannot be adopted; -ENOSPC table full; -ENOMEM. With WEFT_STAGE none of those that
+ * are about adoption.
  */
 int weft_mr_reg(struct weft_dev *dev, struct weft_pd *pd, void *addr, size_t len, unsigned access,
 		struct weft_mr **mr);
 
-/* Revoke. When it returns, no packet of any peer reaches the memory any more (8 to 30 ms). */
-int weft_mr_dereg(struct weft_mr *mr);
+/*
+ * For memory that the processor does not reach by loads and stores: functions that copy, from `off`
+ * of the region to `to`, and from `from` to `off`. 0 or -errno. Called by the thread that posts or syncs.
+ */
+typedef int (*weft_copy_in_fn)(void *arg, void *to, uint64_t off, size_t len);
+typedef int (*weft_copy_out_fn)(void *arg, uint64_t off, const void *from, size_t len);
+struct weft_stage_copy {
+	weft_copy_in_fn in;
+	weft_copy_out_fn out;
+	void *arg;
+};
 
-uint32_t weft_mr_key(const struct weft_mr *mr); /* what a peer needs to write it */
+struct weft_mr_range {
+	void *addr; /* with copy: not touched */
+	size_t len;
+	unsigned access;
+	const struct weft_stage_copy *copy; /* staged, by these; NULL: by memcpy() */
+};
+
+/*
+ * n regions at once, or none. Those that share pages are adopted together, which one call after the
+ * other cannot do (-EBUSY).
+ */
+int weft_mr_reg_many(struct weft_dev *dev, struct weft_pd *pd, const struct weft_mr_range *range,
+		     int n, struct weft_mr **mr);
+
+/*
+ * A window: a key of its own for [off, off + len) of a region, with some of its rights. It is a region
+ * too, revoked by weft_mr_dereg(). -EINVAL bounds, rights, or mr is a window itself; -ENOSPC.
+ */
+int weft_mr_window(struct weft_mr *mr, uint64_t off, size_t len, unsigned access,
+		   struct weft_mr **window);
+
+/*
+ * Revoke. When it returns, no packet of any peer reaches the memory any more (8 to 30 ms). -EBUSY:
+ * it has windows. Staged memory is not copied out.
+ */
+int weft_mr_dereg(struct weft_mr *mr);
+/* All or none, in one grace period; windows and what they are of in any order. NULLs are skipped. */
+int weft_mr_dereg_many(struct weft_mr *const *mr, int n);
+
+/*
+ * Between the memory of a staged region and the copy that peers reach; does nothing for others. IN:
+ * peers see it. OUT: what peers wrote comes into the memory. Posting copies in what it sends, by itself.
+ * -EINVAL bounds, or what the region's function returned.
+ */
+#define WEFT_SYNC_IN  1
+#define WEFT_SYNC_OUT 2
+int weft_mr_sync(struct weft_mr *mr, uint64_t off, size_t len, int way);
+
+uint32_t weft_mr_key(const struct weft_mr *mr); /* what a peer needs to reach it */
 void *weft_mr_addr(const struct weft_mr *mr);
 size_t weft_mr_len(const struct weft_mr *mr);
+enum weft_mr_mode weft_mr_mode(const struct weft_mr *mr);
+const char *weft_mr_mode_str(enum weft_mr_mode mode); /* "alloc", "adopt", "stage" */
+/* Where peers' bytes appear: the region itself, or the copy of a staged one. */
+void *weft_mr_view(const struct weft_mr *mr);
 
 /* ---- completions ---- */
 

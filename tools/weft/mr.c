@@ -12,7 +12,8 @@ static const char help[] =
 	"usage: weft mr [ show ] [ DEV ] [ -j ]\n"
 	"\n"
 	"Memory regions registered on DEV or on every interface: key, pool and place in it, length,\n"
-	"rights, protection domain, and the process that owns it.\n";
+	"rights, whether it is allocated by weft, adopted in place or staged by a copy, the region that\n"
+	"a window is of, protection domain, and the process that owns it.\n";
 
 static const struct {
 	unsigned bit;
@@ -26,7 +27,16 @@ static const struct {
 };
 #define RIGHTS (sizeof(rights) / sizeof(rights[0]))
 
-static void show_text(const struct pinned *p, const struct weft_mr_ent *m, int pid)
+/* The key of the region that a window is of; 0: it is none. */
+static unsigned window_of(int fd, const struct weft_mr_ent *m)
+{
+	struct weft_mr_ent of;
+	uint32_t i = m->of - 1u;
+
+	return m->of && !bpf_map_lookup_elem(fd, &i, &of) ? of.key : 0;
+}
+
+static void show_text(const struct pinned *p, const struct weft_mr_ent *m, unsigned of, int pid)
 {
 	const char *comma = "";
 
@@ -37,13 +47,16 @@ static void show_text(const struct pinned *p, const struct weft_mr_ent *m, int p
 			printf("%s%s", comma, rights[i].name);
 			comma = ",";
 		}
+	printf(" mode %s", weft_mr_mode_str(m->mode));
+	if (of)
+		printf(" window-of 0x%08x", of);
 	printf(" pd 0x%08x owner %u", m->pd, m->owner - 1);
 	if (pid)
 		printf(" pid %d", pid);
 	putchar('\n');
 }
 
-static void show_json(const struct pinned *p, const struct weft_mr_ent *m, int pid,
+static void show_json(const struct pinned *p, const struct weft_mr_ent *m, unsigned of, int pid,
 		      struct json_object *out)
 {
 	struct json_object *o = json_object_new_object(), *r = json_object_new_array();
@@ -57,6 +70,8 @@ static void show_json(const struct pinned *p, const struct weft_mr_ent *m, int p
 		if (m->rights & rights[i].bit)
 			json_object_array_add(r, json_object_new_string(rights[i].name));
 	json_object_object_add(o, "rights", r);
+	cli_add_str(o, "mode", weft_mr_mode_str(m->mode));
+	json_object_object_add(o, "window_of", of ? json_object_new_int64(of) : NULL);
 	cli_add_u64(o, "pd", m->pd);
 	cli_add_u64(o, "owner", m->owner - 1);
 	json_object_object_add(o, "pid", pid ? json_object_new_int(pid) : NULL);
@@ -79,9 +94,9 @@ static int show(const struct pinned *p, struct json_object *out)
 			continue;
 		who = m.owner <= WEFT_PROCS ? pid[m.owner - 1] : 0;
 		if (out)
-			show_json(p, &m, who, out);
+			show_json(p, &m, window_of(fd, &m), who, out);
 		else
-			show_text(p, &m, who);
+			show_text(p, &m, window_of(fd, &m), who);
 	}
 	close(fd);
 	return CLI_OK;

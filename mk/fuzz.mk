@@ -52,7 +52,7 @@ INJECT_CALLS := malloc calloc free mmap open openat ioctl syscall socket bind li
 	bpf_map_create bpf_map_update_elem bpf_map_lookup_elem bpf_obj_pin bpf_obj_get_info_by_fd \
 	bpf_link_create bpf_object__open_skeleton bpf_object__load_skeleton \
 	bpf_object__destroy_skeleton mnl_socket_open2 \
-	mnl_socket_bind mnl_socket_sendto
+	mnl_socket_bind mnl_socket_sendto process_vm_readv
 fuzzers: $(INJECT)
 $(INJECT): $(call objs,,tests/inject/*.c) $(LIBA)
 	$(call say,LD,$@)

@@ -215,7 +215,8 @@ static const struct scenario {
 	{ "open", do_open, undo_open, false },     { "alloc", do_alloc, undo_alloc, false },
 	{ "cq", do_cq, undo_cq, false },           { "listen", do_listen, undo_listen, false },
 	{ "connect", do_connect, undo_qp, false }, { "accept", do_accept, undo_qp, false },
-	{ "write", do_write, undo_write, true },
+	{ "write", do_write, undo_write, true },   { "adopt", do_adopt, undo_adopt, false },
+	{ "give", do_give, undo_give, true },      { "stage", do_stage, undo_stage, false },
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
@@ -351,6 +352,16 @@ static void create(unsigned many, unsigned seed)
 	need(open_dev(0, &s.dev[0]), "open");
 }
 
+/* Without membarrier() a grace period needs two maps, which stay. */
+static void other_grace(void)
+{
+	const char *name;
+
+	inject_arm(1);
+	weft_grace();
+	inject_end(&name);
+}
+
 static void set_up(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -396,6 +407,9 @@ int main(int argc, char **argv)
 			pthread_create(&s.client, NULL, come, NULL);
 		} else if (sc->run == do_write) {
 			need(do_connect(), "connect");
+		} else if (sc->run == do_give) {
+			other_grace();
+			need(do_adopt(), "adopt");
 		}
 		each_call(sc, k);
 		if (sc->run == do_accept) {
@@ -404,6 +418,8 @@ int main(int argc, char **argv)
 			weft_listener_close(s.own_l);
 		} else if (sc->run == do_write) {
 			undo_qp();
+		} else if (sc->run == do_give) {
+			undo_adopt();
 		}
 	}
 	if (!only || !strcmp(only, "close"))

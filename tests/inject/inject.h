@@ -54,6 +54,14 @@ void undo_cq(void);
 int do_connect(void);
 void undo_qp(void);
 
+/* memory.c */
+int do_adopt(void);
+void undo_adopt(void);
+int do_give(void); /* of what do_adopt() took */
+void undo_give(void);
+int do_stage(void);
+void undo_stage(void);
+
 void full_tables(void); /* full.c */
 
 #endif

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "shim.h"
 
@@ -73,6 +74,10 @@ static bool hit(const char *name, bool memory)
 
 WRAP(void *, mmap, (void *a, size_t n, int p, int f, int fd, off_t o), (a, n, p, f, fd, o),
      MAP_FAILED)
+WRAP(ssize_t, process_vm_readv,
+     (pid_t p, const struct iovec *l, unsigned long n, const struct iovec *r, unsigned long m,
+      unsigned long f),
+     (p, l, n, r, m, f), -1)
 WRAP(int, socket, (int d, int t, int p), (d, t, p), -1)
 WRAP(int, bind, (int fd, const struct sockaddr *a, socklen_t n), (fd, a, n), -1)
 WRAP(int, listen, (int fd, int n), (fd, n), -1)
@@ -141,11 +146,11 @@ int __wrap_ioctl(int fd, unsigned long cmd, void *arg)
 	return hit("ioctl", false) ? -1 : __real_ioctl(fd, cmd, arg);
 }
 
-long __real_syscall(long nr, long a, long b, long c, long d, long e);
-long __wrap_syscall(long nr, long a, long b, long c, long d, long e);
-long __wrap_syscall(long nr, long a, long b, long c, long d, long e)
+long __real_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
-	return hit("syscall", false) ? -1 : __real_syscall(nr, a, b, c, d, e);
+	return hit("syscall", false) ? -1 : __real_syscall(nr, a, b, c, d, e, f);
 }
 
 /* ---- memory, which is counted as well ---- */

@@ -166,7 +166,7 @@ static void count_slots(const struct weft_tx *tx)
 /* Of each domain, from the oldest to the newest; as many as are counted. */
 static void check_lists(const struct weft_tx *tx)
 {
-	for (int d = 0; d < WEFT_DOMAINS; d++) {
+	for (uint32_t d = 0; d < WEFT_DOMAINS; d++) {
 		uint32_t at = tx->dom[d].head, was = 0;
 
 		for (uint32_t n = 0; n < tx->dom[d].out; n++) {
@@ -174,12 +174,12 @@ static void check_lists(const struct weft_tx *tx)
 
 			if (weft_slot_state(s) != WEFT_SLOT_OUT || weft_slot_dom(s) != d ||
 			    (n && s->prev != was))
-				fuzz_fail("I10: the list of domain %d is broken", d);
+				fuzz_fail("I10: the list of domain %u is broken", d);
 			was = at;
 			at = s->next;
 		}
 		if (tx->dom[d].out && was != tx->dom[d].tail)
-			fuzz_fail("I10: the list of domain %d does not end at its tail", d);
+			fuzz_fail("I10: the list of domain %u does not end at its tail", d);
 	}
 }
 

@@ -226,6 +226,14 @@ begin_suites() {
 	count new suite
 	[ -z "$first" ] || begin_suite "$first"
 }
+# Wait until one ends: $pid and $rc. "wait -n" does not tell of one that ended during another command.
+next_end() {
+	for pid in "${!running[@]}"; do
+		kill -0 "$pid" 2>/dev/null || { wait "$pid"; rc=$?; return; }
+	done
+	wait -n -p pid "${!running[@]}"
+	rc=$?
+}
 run_suites() {
 	local pid rc i list
 
@@ -235,8 +243,7 @@ run_suites() {
 			for i in "${running[@]}"; do list+=" ${names[i]}"; done
 			printf '...  %-72.72s\r' "$list"
 		fi
-		wait -n -p pid "${!running[@]}"
-		rc=$?
+		next_end
 		i=${running[$pid]}
 		unset "running[$pid]"
 		status[i]=$rc states[i]=ended

@@ -324,7 +324,7 @@ static void close_calls(void)
 	       k - 1);
 }
 
-/* ---- the first open, which loads the programs: a second each, so a few calls at a time ---- */
+/* ---- the first open: a third of a second each, so some of the calls at a time ---- */
 
 static void create(unsigned many, unsigned seed)
 {
@@ -336,6 +336,7 @@ static void create(unsigned many, unsigned seed)
 
 	weft_close(s.dev[0]);
 	s.dev[0] = NULL;
+	inject_short_programs(true);
 	usleep(100000);
 	hold(&before);
 	inject_arm(0);
@@ -343,10 +344,11 @@ static void create(unsigned many, unsigned seed)
 	calls = inject_end(&name);
 	undo_open();
 	for (unsigned i = 0; i < many && failed == was; i++) {
-		unsigned k = many < calls ? 1 + (seed + i * 2654435761u) % calls : i + 1;
+		unsigned k = many < calls ? 1 + (seed + i * calls / many) % calls : i + 1;
 
 		n += one(&sc, k, &before);
 	}
+	inject_short_programs(false);
 	result(failed == was && n, "create: %u of its %u calls fail once, and nothing is left", n,
 	       calls);
 	need(open_dev(0, &s.dev[0]), "open");
@@ -380,7 +382,7 @@ static void set_up(void)
 int main(int argc, char **argv)
 {
 	const char *only = argc > 6 ? argv[6] : NULL;
-	unsigned k = argc > 7 ? strtoul(argv[7], NULL, 0) : 0, many = 4, seed = time(NULL);
+	unsigned k = argc > 7 ? strtoul(argv[7], NULL, 0) : 0, many = 50, seed = time(NULL);
 
 	if (argc < 6) {
 		fprintf(stderr,
@@ -396,6 +398,7 @@ int main(int argc, char **argv)
 		seed = strtoul(getenv("SEED"), NULL, 0);
 	if (getenv("MANY"))
 		many = strtoul(getenv("MANY"), NULL, 0);
+	inject_seed(seed);
 	set_up();
 	for (size_t i = 0; i < SCENARIOS; i++) {
 		const struct scenario *sc = &scenarios[i];

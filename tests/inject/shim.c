@@ -29,6 +29,12 @@ static __thread struct {
 	const char *failed;
 } now;
 static long blocks;
+static unsigned first_error;
+
+void inject_seed(unsigned seed)
+{
+	first_error = seed;
+}
 
 void inject_arm(unsigned k)
 {
@@ -50,7 +56,7 @@ long inject_blocks(void)
 	return __atomic_load_n(&blocks, __ATOMIC_RELAXED);
 }
 
-/* Does this call fail? With each k another of the errors that stand for a want of something. */
+/* Does this call fail? With each k and seed another of the errors that stand for a want of something. */
 static bool hit(const char *name, bool memory)
 {
 	static const int errors[] = { ENOMEM, EMFILE, ENOSPC, E2BIG, EPERM };
@@ -58,7 +64,8 @@ static bool hit(const char *name, bool memory)
 	if (!now.armed || ++now.n != now.k)
 		return false;
 	now.failed = name;
-	errno = memory ? ENOMEM : errors[now.k % (sizeof(errors) / sizeof(errors[0]))];
+	errno = memory ? ENOMEM
+		       : errors[(now.k + first_error) % (sizeof(errors) / sizeof(errors[0]))];
 	return true;
 }
 
@@ -119,7 +126,6 @@ WRAP(int, bpf_link_create,
      -errno)
 WRAP(int, bpf_object__open_skeleton,
      (struct bpf_object_skeleton * s, const struct bpf_object_open_opts *o), (s, o), -errno)
-WRAP(int, bpf_object__load_skeleton, (struct bpf_object_skeleton * s), (s), -errno)
 WRAP(struct mnl_socket *, mnl_socket_open2, (int b, int f), (b, f), NULL)
 WRAP(int, mnl_socket_bind, (struct mnl_socket * s, unsigned g, pid_t p), (s, g, p), -1)
 WRAP(ssize_t, mnl_socket_sendto, (const struct mnl_socket *s, const void *b, size_t n), (s, b, n),
@@ -193,4 +199,55 @@ void __wrap_bpf_object__destroy_skeleton(struct bpf_object_skeleton *s)
 	if (s)
 		__atomic_fetch_sub(&blocks, 1 + !!s->maps + !!s->progs, __ATOMIC_RELAXED);
 	__real_bpf_object__destroy_skeleton(s);
+}
+
+/*
+ * What the verifier walks takes a second. Where it is of no matter what a program does, each is
+ * loaded as two instructions that name a map, by which weft knows its own.
+ */
+static struct bpf_object *loading;
+static int shorter[3];
+
+static int shorten(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
+{
+	struct bpf_map *cfg = bpf_object__find_map_by_name(loading, "devcfg");
+	struct bpf_insn pass[] = {
+		{ .code = BPF_LD | BPF_DW | BPF_IMM, .src_reg = BPF_PSEUDO_MAP_FD },
+		{ 0 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 2 /* XDP_PASS */ },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+
+	(void)cookie;
+	pass[0].imm = bpf_map__fd(cfg);
+	opts->func_info_cnt = opts->line_info_cnt = 0;
+	return bpf_program__set_insns(prog, pass, sizeof(pass) / sizeof(pass[0]));
+}
+
+void inject_short_programs(bool on)
+{
+	static const struct {
+		const char *sec;
+		enum bpf_attach_type type;
+	} of[] = { { "xdp", BPF_XDP },
+		   { "xdp/devmap", BPF_XDP_DEVMAP },
+		   { "xdp/cpumap", BPF_XDP_CPUMAP } };
+	LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .prog_prepare_load_fn = shorten);
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		if (on)
+			shorter[i] = libbpf_register_prog_handler(of[i].sec, BPF_PROG_TYPE_XDP,
+								  of[i].type, &opts);
+		else
+			libbpf_unregister_prog_handler(shorter[i]);
+}
+
+int __real_bpf_object__load_skeleton(struct bpf_object_skeleton *s);
+int __wrap_bpf_object__load_skeleton(struct bpf_object_skeleton *s);
+int __wrap_bpf_object__load_skeleton(struct bpf_object_skeleton *s)
+{
+	if (hit("bpf_object__load_skeleton", false))
+		return -errno;
+	loading = *s->obj;
+	return __real_bpf_object__load_skeleton(s);
 }

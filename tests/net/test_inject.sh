@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Every call of the library fails once, every table is full once. SCENARIO=open K=17 SEED=N MANY=N
+# Every call of the library fails once, every table is full once. SCENARIO=open K=17 SEED=N MANY=1000
 # shellcheck source-path=SCRIPTDIR source=tap.sh
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"

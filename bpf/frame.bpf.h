@@ -40,6 +40,7 @@ struct work {
 	__u32 answer;             /* 1: what it brought is in memory */
 	__u64 result;             /* of an atomic */
 	__u32 left;               /* clones asked for that weft_fill has not seen yet */
+	__u32 asked;              /* when they were, ticks */
 	__u32 held;               /* 1: frames went out that the driver may not have been told of */
 	union weft_hdr_words out; /* header to be sent */
 	__u8 sum[512];            /* the last bytes of a packet, while they are summed */

@@ -157,11 +157,19 @@ static __always_inline enum weft_verdict verdict_redirect(struct weft_stats *st,
 	return r == XDP_REDIRECT ? V_REDIRECT : drop(st, fill);
 }
 
-/* r: what asking for n clones came to. */
+/*
+ * r: what asking for n clones came to. The kernel may have no memory for some of them and says
+ * nothing; what was asked for long before is not awaited any more, for a burst lasts microseconds.
+ */
 static __always_inline enum weft_verdict spawned(struct weft_stats *st, struct work *wk, __u32 n,
 						 long r)
 {
+	__u32 now = now_ticks();
+
 	st->count.spawned += n;
+	if (now - wk->asked > WEFT_TICKS_US(1000))
+		wk->left = 0;
+	wk->asked = now;
 	if (r == XDP_REDIRECT)
 		wk->left += n;
 	return verdict_redirect(st, r);

@@ -166,6 +166,9 @@ gone fill__last_goes_out $w '!wk->held'
 cut fill__last_goes_out $w 'wk->held = 0' $'\twk->held = 0;\n\treturn XDP_PASS;'
 cut fill__last_goes_out $w 'wk->left = wk->held = 0'
 
+gone grow__unmade_are_forgotten $k 'now - wk->asked > WEFT_TICKS_US(1000)'
+swap grow__unmade_are_forgotten $k 'now - wk->asked > WEFT_TICKS_US(1000)' 1
+
 # ---- whom it listens to ----
 gone bell__no_qp $d 'ctl->qpn != qpn'
 gone bell__no_qp $d 'state != WEFT_QP_RTS'
@@ -256,6 +259,7 @@ swap wait__gives_way_once $t '!q->tx.inflight' 1 'last = !q->tx.inflight'
 swap wait__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
 inv I9 gone wait__nothing_to_give $t 'hand < 0' $'if (hand < 0)\n\t\thand'
 gone wait__unsent $t 'hand >= 0' $'if (hand >= 0)\n\t\t\twait_turn'
+gone wait__post_in_between $t 'hand >= 0' $'if (unlikely(hand >= 0))\n\t\t\twait_turn(run, dom, hand);\n\t\twk->now'
 swap wait__in_turn $k 'i <= WEFT_QPS / 32' 'i < WEFT_QPS / 32'
 gone wait__in_turn $k '!i' $'if (!i)\n\t\t\tm'
 cut wait__in_turn $k 'WRITE_ONCE(run->dom[dom].turn, at + 1)'

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Who gets new tokens: shares of a window, tokens under way, other CPUs, and rescue from them. */
 #include <sched.h>
+#include <unistd.h>
 
 #include "fixture.h"
 #include "internal.h"
@@ -335,8 +336,43 @@ static void grow__rescue_of_a_slot(void **state)
 	}
 }
 
+/*
+ * On a CPU that no doorbell comes to, too, clones that could not be made are awaited for a moment
+ * only: here the two of the first ACK.
+ */
+static void grow__unmade_are_forgotten(void **state)
+{
+	(void)state;
+	stay_here();
+	BOTH(q)
+	{
+		for (int pause = 0; pause < 2; pause++) {
+			uint32_t ts, asked;
+
+			do { /* the scheduler may have made a pause as well */
+				fx_reset(NULL);
+				ts = fx_hold(q, 3, 1 << 20);
+				assert_int_equal(fx_ack(q, 0, ts), XDP_REDIRECT);
+				expect_counters("rx_ack spawned=2");
+				asked = fx.t0;
+				if (pause)
+					usleep(2000);
+				assert_int_equal(fx_ack(q, 1, ts), XDP_REDIRECT);
+				expect_counters("rx_ack spawned=2");
+			} while (!pause && fx.t1 - asked > WEFT_TICKS_US(1000));
+			fx_fill(q);
+			/* of two the second is the last; of four it is not */
+			q->ctl->state = WEFT_QP_ERR;
+			doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
+			assert_int_equal(fx_run(FX_FILL, &f), pause ? XDP_PASS : XDP_DROP);
+			expect_counters("drop.template");
+		}
+	}
+}
+
 const struct CMUnitTest fx_tests_grow[] = {
 	FX_TEST(grow__within_the_share),
+	FX_TEST(grow__unmade_are_forgotten),
 	FX_TEST(grow__counts_what_is_under_way),
 	FX_TEST(grow__post_moves),
 	FX_TEST(grow__moves_now_and_then),

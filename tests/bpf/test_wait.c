@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* More QPs than tokens: who waits for a first one, whose turn it is, and who gives one up. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "fixture.h"
 #include "internal.h"
 
@@ -59,6 +63,19 @@ static struct fx_qp *other(const struct fx_qp *q)
 	return &fx.qp[q == &fx.qp[A4] ? A6 : A4];
 }
 
+/* q has n tokens out and o waits, with a message of its own; the domain holds `used`. */
+static uint32_t o_waits(struct fx_qp *q, struct fx_qp *o, uint32_t n, int used)
+{
+	uint32_t ts;
+
+	fx_reset(NULL);
+	fx_post(o, 0, 0, LEN);
+	ts = fx_hold(q, n, LEN);
+	waits(o->slot);
+	fx.run->dom[0].inflight = used;
+	return ts;
+}
+
 /* What left is the first packet of its message. */
 static void expect_first_of(const struct fx_qp *q)
 {
@@ -74,14 +91,9 @@ static void wait__gives_way_once(void **state)
 	BOTH(q)
 	{
 		struct fx_qp *o = other(q);
-		uint32_t ts;
+		uint32_t ts = o_waits(q, o, 4, 95);
 
-		fx_reset(NULL);
-		fx_post(o, 0, 0, LEN);
-		ts = fx_hold(q, 4, LEN);
-		waits(o->slot);
 		/* not while there is room */
-		fx.run->dom[0].inflight = 95;
 		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
 		expect_counters("rx_ack tx_data");
 		fx_books(95, 1, o->slot);
@@ -108,13 +120,8 @@ static void wait__gives_its_last(void **state)
 	BOTH(q)
 	{
 		struct fx_qp *o = other(q);
-		uint32_t ts;
+		uint32_t ts = o_waits(q, o, 1, 121);
 
-		fx_reset(NULL);
-		fx_post(o, 0, 0, LEN);
-		ts = fx_hold(q, 1, LEN);
-		waits(o->slot);
-		fx.run->dom[0].inflight = 121;
 		fx.run->active = 121;
 		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
 		expect_counters("rx_ack tx_data handed");
@@ -165,6 +172,89 @@ static void wait__nothing_to_give(void **state)
 				expect_first_of(o);
 		}
 	}
+}
+
+/* Posts from another CPU: the second WRITE of this ring comes and goes, while there is one. */
+static struct {
+	_Atomic(struct weft_ring *) ring;
+	atomic_bool busy, end;
+} poster;
+
+static void *post_and_unpost(void *arg)
+{
+	struct weft_ring *ring;
+	cpu_set_t any;
+
+	(void)arg;
+	/* the tests stay on one */
+	memset(&any, 0xff, sizeof(any));
+	sched_setaffinity(0, sizeof(any), &any);
+	while (!poster.end) {
+		poster.busy = true;
+		ring = poster.ring;
+		for (int i = 0; i < 1000 && ring; i++)
+			__atomic_store_n(&ring->sq_prod, 1 + (i & 1), __ATOMIC_RELAXED);
+		poster.busy = false;
+		if (!ring)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* From now on; when it is NULL, nobody writes any more. */
+static void posts_to(struct weft_ring *ring)
+{
+	poster.ring = ring;
+	while (!ring && poster.busy)
+		sched_yield();
+}
+
+/*
+ * Nothing to give, so whoever waits would get the token; but a post comes in between, and did not
+ * ring: the token stays, and whose turn it was waits on. When is chance, so it is tried until then.
+ */
+static bool post_in_between(struct fx_qp *q)
+{
+	struct fx_qp *o = other(q);
+	uint32_t ts;
+
+	fx_reset(NULL);
+	ts = fx_hold(q, 2, 2 * FX_FULL);
+	fx_post(q, 0, 0, FX_FULL);
+	q->ring->sq_prod = 1;
+	fx_post(o, 0, 0, LEN);
+	waits(o->slot);
+	fx.run->dom[0].inflight = 96;
+	posts_to(q->ring);
+	fx_ack(q, 0, ts);
+	posts_to(NULL);
+	if (fx.diff[WEFT_DROP_COUNT + WEFT_COUNT_handed])
+		return false; /* before or after all that */
+	expect_counters("rx_ack tx_data");
+	fx_books(96, 1, o->slot);
+	expect_sent(q, .psn = FX_PSN + 2, .msn = 1, .len = FX_FULL, .mlen = FX_FULL,
+		    .flags = WEFT_F_LAST, .ev = TX_AFTER(q)->slot[weft_tx_at(FX_PSN + 2)].ev);
+	return true;
+}
+
+static void wait__post_in_between(void **state)
+{
+	uint64_t end = weft_now_ns() + 10000000000;
+	pthread_t thread;
+	int seen = 0;
+
+	(void)state;
+	poster.end = false;
+	assert_int_equal(pthread_create(&thread, NULL, post_and_unpost, NULL), 0);
+	BOTH(q)
+	{
+		while (!post_in_between(q))
+			assert_true(weft_now_ns() < end);
+		seen++;
+	}
+	poster.end = true;
+	pthread_join(thread, NULL);
+	assert_int_equal(seen, 2);
 }
 
 /* Those that wait are served in turn, each word and each bit of the list, and once around. */
@@ -253,12 +343,8 @@ static void wait__unsent(void **state)
 	(void)state;
 	BOTH(q)
 	{
-		uint32_t ts;
+		uint32_t ts = o_waits(q, other(q), 2, 96);
 
-		fx_reset(NULL);
-		ts = fx_hold(q, 2, LEN);
-		waits(other(q)->slot);
-		fx.run->dom[0].inflight = 96;
 		assert_int_equal(fx_ack(q, 7, ts), XDP_DROP);
 		expect_counters("drop.unsent");
 		fx_books(96, 1, other(q)->slot);
@@ -271,14 +357,9 @@ static void wait__gives_way_before_it_grows(void **state)
 	(void)state;
 	BOTH(q)
 	{
-		uint32_t ts;
+		uint32_t ts = o_waits(q, other(q), 4, 96);
 
-		fx_reset(NULL);
 		q->ctl->doms = 3;
-		ts = fx_hold(q, 4, LEN);
-		fx_post(other(q), 0, 0, LEN);
-		waits(other(q)->slot);
-		fx.run->dom[0].inflight = 96;
 		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
 		expect_counters("rx_ack tx_data handed");
 		fx_books(96, 2, -1);
@@ -290,6 +371,7 @@ const struct CMUnitTest fx_tests_wait[] = {
 	FX_TEST(wait__gives_way_once),
 	FX_TEST(wait__gives_its_last),
 	FX_TEST(wait__nothing_to_give),
+	FX_TEST(wait__post_in_between),
 	FX_TEST(wait__in_turn),
 	FX_TEST(wait__passes_over),
 	FX_TEST(wait__unsent),

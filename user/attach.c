@@ -312,8 +312,19 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 				strerror(-err));
 	weft_tx_room_ask(dev->ifname, nic.cpus, &nic.room);
 	/* XDP is on already: its own queues, if it has any, are among those that are told */
-	if (there || join)
+	if (there || join) {
+		if (weft_tx_room_unsure(&nic.room))
+			weft_logf(
+				WEFT_LOG_WARN,
+				"%s: it had XDP already, and virtio_net does not tell whether some of its %u "
+				"queues are for that; if 'ls /sys/class/net/%s/queues' shows as many tx as rx, "
+				"there are none, and the kernel may crash: unload XDP, run 'ethtool -L %s "
+				"combined %u', load it again",
+				dev->ifname, nic.room.queues, dev->ifname, dev->ifname,
+				nic.room.most > nic.room.cpus ? nic.room.most - nic.room.cpus
+							      : nic.room.cpus);
 		weft_tx_room_attached(&nic.room, false);
+	}
 	if (weft_tx_room_crashes(&nic.room)) {
 		weft_tx_room_why(&nic.room, dev->ifname, why, sizeof(why));
 		return weft_err(EOPNOTSUPP, dev->ifname,

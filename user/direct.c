@@ -331,7 +331,7 @@ static void qp_failed(struct weft_dev *dev, const struct weft_failed *f)
 {
 	if (!mine(dev, f->num))
 		return;
-	weft_pins_settle_qp(dev, WEFT_QPN_SLOT(f->num));
+	weft_settle_qp(dev, WEFT_QPN_SLOT(f->num));
 	weft_tele_failed(dev, f);
 }
 
@@ -342,7 +342,7 @@ static void qp_free(struct weft_dev *dev, uint32_t num, const struct weft_failed
 	if (!ctl)
 		return;
 	if (ctl->created) {
-		weft_pins_settle_qp(dev, WEFT_QPN_SLOT(num));
+		weft_settle_qp(dev, WEFT_QPN_SLOT(num));
 		if (f)
 			weft_tele_failed(dev, f);
 		weft_tele_ended(dev, WEFT_QPN_SLOT(num), WEFT_TRACE_closed);

@@ -237,7 +237,7 @@ int weft_pins_purge_dead(
  * settle.c: after the grace period of a closed QP, before its slot is FREE: the tokens it
  * had out leave the device's account, for XDP does not score them any more.
  */
-void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot);
+void weft_settle_qp(struct weft_dev *dev, uint32_t slot);
 
 /*
  * flush.c: remove the pins of interfaces that are gone, in every namespace; those

@@ -3,27 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 
+#include "ethtool.h"
 #include "internal.h"
-
-static bool ask(int fd, const char *ifname, void *cmd)
-{
-	struct ifreq ifr = {};
-
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	ifr.ifr_data = cmd;
-	return !ioctl(fd, SIOCETHTOOL, &ifr);
-}
 
 /* Does it spread such packets without looking at their ports? */
 static bool hashes_no_ports(int fd, const char *ifname, uint32_t flow)
 {
 	struct ethtool_rxnfc rx = { .cmd = ETHTOOL_GRXFH, .flow_type = flow };
 
-	return ask(fd, ifname, &rx) && rx.data && !(rx.data & (RXH_L4_B_0_1 | RXH_L4_B_2_3));
+	return weft_ethtool(fd, ifname, &rx) && rx.data &&
+	       !(rx.data & (RXH_L4_B_0_1 | RXH_L4_B_2_3));
 }
 
 void weft_nic_ask(const char *ifname, struct weft_nic *nic)
@@ -36,15 +26,15 @@ void weft_nic_ask(const char *ifname, struct weft_nic *nic)
 	memset(nic, 0, sizeof(*nic));
 	if (fd < 0)
 		return;
-	if (ask(fd, ifname, &flags)) {
+	if (weft_ethtool(fd, ifname, &flags)) {
 		nic->lro = flags.data & ETH_FLAG_LRO;
 		nic->rxvlan = flags.data & ETH_FLAG_RXVLAN;
 	}
 	/* A veth has no wire that tags come from: its other end is set up by the same hands. */
-	if (ask(fd, ifname, &drv) && !strcmp(drv.driver, "veth"))
+	if (weft_ethtool(fd, ifname, &drv) && !strcmp(drv.driver, "veth"))
 		nic->rxvlan = false;
 	/* With one queue there is nothing to spread over. */
-	if (!ask(fd, ifname, &ch) || ch.rx_count + ch.combined_count > 1) {
+	if (!weft_ethtool(fd, ifname, &ch) || ch.rx_count + ch.combined_count > 1) {
 		nic->hash4 = hashes_no_ports(fd, ifname, UDP_V4_FLOW);
 		nic->hash6 = hashes_no_ports(fd, ifname, UDP_V6_FLOW);
 	}

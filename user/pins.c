@@ -306,7 +306,7 @@ static void free_owner(struct weft_dev *dev, uint32_t slot)
 
 	for (i = 0; i < WEFT_QPS; i++)
 		if (m->ctl[i].state != WEFT_QP_FREE && m->ctl[i].owner == slot) {
-			weft_pins_settle_qp(dev, i);
+			weft_settle_qp(dev, i);
 			weft_tele_ended(dev, i, WEFT_TRACE_died);
 			__atomic_store_n(&m->ctl[i].state, WEFT_QP_FREE, __ATOMIC_RELEASE);
 		}

@@ -36,7 +36,7 @@ static void put_qptx(struct weft_dev *dev, uint32_t slot, const struct weft_qptx
 }
 
 /* Not allowed to fail for want of memory: the tokens would be missing from the budget for ever. */
-void weft_pins_settle_qp(struct weft_dev *dev, uint32_t slot)
+void weft_settle_qp(struct weft_dev *dev, uint32_t slot)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct weft_qptx q; /* too large for a stack that may be small */

@@ -403,7 +403,8 @@ static inline void weft_td_blank(int cfg_fd, uint32_t size)
 	union bpf_attr attr;
 	uint32_t key = 0;
 
-	if (size > sizeof(val))
+	/* 0: it could not be read, and is not known to be a devcfg */
+	if (!size || size > sizeof(val))
 		return;
 	memset(&attr, 0, sizeof(attr));
 	attr.map_fd = cfg_fd;

@@ -2,24 +2,12 @@
 /* How many frames a NIC's transmit queues have room for, and how the CPUs share them. */
 #include <stdio.h>
 #include <string.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <bpf/libbpf.h>
 
+#include "ethtool.h"
 #include "tx_room.h"
-
-static bool ask(int fd, const char *ifname, void *cmd)
-{
-	struct ifreq ifr = {};
-
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	ifr.ifr_data = cmd;
-	return !ioctl(fd, SIOCETHTOOL, &ifr);
-}
 
 /*
  * virtio_net sends XDP frames on queues of their own, one a CPU, when the device
@@ -40,22 +28,27 @@ void weft_tx_room_ask(const char *ifname, unsigned cpus, struct weft_tx_room *r)
 	*r = (struct weft_tx_room){ .cpus = cpus ? cpus : 1 };
 	if (fd < 0)
 		return;
-	if (ask(fd, ifname, &drv))
+	if (weft_ethtool(fd, ifname, &drv))
 		snprintf(r->driver, sizeof(r->driver), "%s", drv.driver);
 	if (has_spare(r) && libbpf_num_possible_cpus() > 0)
 		r->cpus = libbpf_num_possible_cpus();
-	if (ask(fd, ifname, &ch)) {
+	if (weft_ethtool(fd, ifname, &ch)) {
 		r->rx = ch.rx_count + ch.combined_count;
 		r->queues = ch.tx_count + ch.combined_count;
 		r->most = ch.max_tx + ch.max_combined;
 		r->combined = ch.max_combined != 0;
 	}
-	if (ask(fd, ifname, &ring)) {
+	if (weft_ethtool(fd, ifname, &ring)) {
 		r->ring = ring.tx_pending;
 		if (ring.rx_pending && ring.rx_pending < r->ring)
 			r->ring = ring.rx_pending;
 	}
 	close(fd);
+}
+
+bool weft_tx_room_unsure(const struct weft_tx_room *r)
+{
+	return has_spare(r) && r->queues > r->cpus && r->queues + r->cpus > r->most;
 }
 
 void weft_tx_room_attached(struct weft_tx_room *r, bool shared)

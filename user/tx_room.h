@@ -30,6 +30,12 @@ void weft_tx_room_ask(const char *ifname, unsigned cpus, struct weft_tx_room *r)
 /* So weft was attached: some drivers now count the queues that they use for XDP as well. */
 void weft_tx_room_attached(struct weft_tx_room *r, bool shared);
 
+/*
+ * Of an interface that has XDP, not by weft: virtio_net counts the queues for it among the others, and
+ * with these numbers it has either those or none, and then the kernel crashes (see below).
+ */
+bool weft_tx_room_unsure(const struct weft_tx_room *r);
+
 /* Must CPUs share a transmit queue with others, or with the stack? */
 bool weft_tx_room_shared(const struct weft_tx_room *r);
 

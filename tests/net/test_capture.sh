@@ -180,6 +180,35 @@ overrun() {
 	rm -f "$PCAP"
 }
 
+# What JSON wants written differently, in the lines that no library writes.
+named() {
+	local name='q"u\o' i
+	rename "$LAB_IF_A" "$name"
+	: >"$CAP/named"
+	lab_spawn_in "$LAB_A" "$WEFT" capture -j "$name" >"$CAP/named" 2>"$CAP/named.err"
+	i=$LAB_SPAWNED
+	lab_wait_line "$CAP/named.err" '^capturing' "$i" 10
+	"$WEFT" -n "$LAB_A" perf write "$name" 10.9.0.2 --count 3 --size 64 --region 64k >/dev/null
+	kill -INT "$i"
+	lab_wait "$i"
+	note "$(tail -n 2 "$CAP/named")"
+	t -- jq -se --arg name "$name" 'length > 6 and (map(.dev == $name) | all)' "$CAP/named" ++ \
+		"JSON of an interface called $name"
+	: >"$CAP/named"
+	lab_spawn_in "$LAB_A" "$WEFT" perf server -j -p 7472 "$name" >"$CAP/named" 2>&1
+	i=$LAB_SPAWNED
+	lab_wait_line "$CAP/named" ready "$i" 10
+	lab_stop "$i"
+	t -- jq -se --arg name "$name" '.[0].dev == $name' "$CAP/named" ++ "and that of a server on it"
+	rename "$name" "$LAB_IF_A"
+}
+
+rename() {	# by hand, as kernels before 6.2 want it
+	ip -n "$LAB_A" link set "$1" down
+	ip -n "$LAB_A" link set "$1" name "$2"
+	ip -n "$LAB_A" link set "$2" up
+}
+
 killed() {
 	listen killed -w "$CAP/killed.pcapng"
 	kill -KILL "$CAPTURE"
@@ -219,6 +248,7 @@ tap_part whole && whole
 tap_part payload && payload
 tap_part narrow && narrow
 tap_part overrun && overrun
+tap_part named && named
 tap_part killed && killed
 "$WEFT" -n "$LAB_A" down "$LAB_IF_A" 2>/dev/null
 lab_stop "$SERVER"

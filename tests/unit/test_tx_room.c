@@ -94,6 +94,28 @@ static void tx_room__attached(void **state)
 	assert_int_equal(other.queues, 4);
 }
 
+/* Attached by somebody else: some numbers leave open whether there are queues for XDP. */
+static void tx_room__unsure(void **state)
+{
+	static const struct {
+		struct weft_tx_room r;
+		bool unsure;
+	} t[] = {
+		{ { "virtio_net", 2, 4, 4, 4, 256, true }, true },
+		{ { "virtio_net", 2, 3, 3, 4, 256, true }, true },
+		/* it has none */
+		{ { "virtio_net", 2, 2, 2, 4, 256, true }, false },
+		{ { "virtio_net", 4, 4, 4, 4, 256, true }, false },
+		/* it would have taken them */
+		{ { "virtio_net", 2, 3, 3, 5, 256, true }, false },
+		{ { "mlx5_core", 2, 4, 4, 4, 256, true }, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		assert_int_equal(weft_tx_room_unsure(&t[i].r), t[i].unsure);
+}
+
 /* The words are cut, not written past the end. */
 static void tx_room__short_buffer(void **state)
 {
@@ -115,9 +137,8 @@ static void tx_room__short_buffer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tx_room__verdicts),
-		cmocka_unit_test(tx_room__crashes),
-		cmocka_unit_test(tx_room__attached),
+		cmocka_unit_test(tx_room__verdicts),     cmocka_unit_test(tx_room__crashes),
+		cmocka_unit_test(tx_room__attached),     cmocka_unit_test(tx_room__unsure),
 		cmocka_unit_test(tx_room__short_buffer),
 	};
 

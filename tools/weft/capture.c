@@ -285,6 +285,7 @@ static void summary(struct session *s)
 {
 	unsigned long long in = s->taken[WEFT_CAP_IN], out = s->taken[WEFT_CAP_OUT];
 	unsigned long long lost = __atomic_load_n(&s->what->lost, __ATOMIC_RELAXED);
+	char dev[CLI_QUOTED(IF_NAMESIZE)];
 	uint64_t end = weft_now_ns();
 
 	if (s->file && !s->broken)
@@ -294,9 +295,10 @@ static void summary(struct session *s)
 	if (cli.json) {
 		/* in a pipe that carries the capture it would be in the way */
 		fprintf(s->file && !strcmp(s->file, "-") ? stderr : stdout,
-			"{\"event\":\"end\",\"dev\":\"%s\",\"seconds\":%.3f,\"packets\":%llu,"
+			"{\"event\":\"end\",\"dev\":%s,\"seconds\":%.3f,\"packets\":%llu,"
 			"\"in\":%llu,\"out\":%llu,\"dropped\":%llu}\n",
-			s->dev.ifname, (end - s->start) / 1e9, in + out, in, out, lost);
+			cli_quoted(s->dev.ifname, dev, sizeof(dev)), (end - s->start) / 1e9,
+			in + out, in, out, lost);
 		return;
 	}
 	fprintf(stderr,
@@ -376,7 +378,7 @@ static int capture(struct session *s)
 static int parse(struct session *s, int argc, char **argv)
 {
 	uint64_t v;
-	int c;
+	int c, rc;
 
 	optind = 0;
 	while ((c = getopt_long(argc, argv, ":w:s:c:kB:jvh", longs, NULL)) != -1) {
@@ -402,13 +404,10 @@ static int parse(struct session *s, int argc, char **argv)
 			    s->room_for < CAPTURE_ROOM_MIN)
 				return cli_usage("capture", "-B %s: 64k to 1g", optarg);
 			break;
-		case 'j': cli.json = true; break;
-		case 'v':
-			cli.verbose++;
-			cli_log_init();
-			break;
-		case 'h': fputs(help, stdout); return CLI_OK;
-		default: return cli_bad_option("capture", c, argv);
+		default:
+			rc = cli_option("capture", c, argv, help);
+			if (rc >= 0)
+				return rc;
 		}
 	}
 	if (s->keys && !s->file)

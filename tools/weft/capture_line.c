@@ -194,14 +194,15 @@ int capture_line(FILE *f, const char *ifname, const struct weft_cap_rec *r, uint
 	const char *dir = r->dir == WEFT_CAP_IN ? "in" : "out";
 	time_t secs = ns / 1000000000;
 	unsigned frac = ns % 1000000000;
+	char dev[CLI_QUOTED(IF_NAMESIZE)];
 	struct view v;
 	struct tm tm;
 	bool known;
 
 	known = look(r, &v);
 	if (cli.json) {
-		fprintf(f, "{\"time\":%" PRIu64 ".%09u,\"dev\":\"%s\",\"dir\":\"%s\",\"bytes\":%u",
-			(uint64_t)secs, frac, ifname, dir, r->len);
+		fprintf(f, "{\"time\":%" PRIu64 ".%09u,\"dev\":%s,\"dir\":\"%s\",\"bytes\":%u",
+			(uint64_t)secs, frac, cli_quoted(ifname, dev, sizeof(dev)), dir, r->len);
 		if (known)
 			json_of(f, &v);
 		fputs("}\n", f);

@@ -45,6 +45,8 @@ bool cli_size(const char *s, uint64_t max, uint64_t *out); /* suffixes k, m, g: 
 bool cli_seconds(const char *s, double *out);
 /* What getopt_long() returned c for. Returns CLI_USAGE. */
 int cli_bad_option(const char *cmd, int c, char **argv);
+/* An option that getopt_long() returned c for and that every command takes; as cli_common. */
+int cli_option(const char *cmd, int c, char **argv, const char *help);
 /*
  * Options that every command takes after its name (-j -p -v -h). Leaves the
  * other arguments in argv[0] on. Returns -1 to go on, else the exit status.
@@ -56,6 +58,9 @@ int cli_dev_arg(const char *cmd, int argc, char **argv, bool need, const char **
 /* ---- output ---- */
 
 int cli_print(struct json_object *o); /* prints, drops the reference, returns CLI_OK */
+/* s as JSON has it, with its quotes, for those who print lines themselves. */
+#define CLI_QUOTED(len) (6 * (len) + 3)
+const char *cli_quoted(const char *s, char *buf, size_t size);
 void cli_add_str(struct json_object *o, const char *k, const char *v); /* NULL: null */
 void cli_add_u64(struct json_object *o, const char *k, uint64_t v);
 void cli_add_bool(struct json_object *o, const char *k, bool v);

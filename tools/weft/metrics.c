@@ -180,12 +180,10 @@ int cmd_metrics(int argc, char **argv)
 	while ((c = getopt_long(argc + 1, argv - 1, ":l:vh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'l': where = optarg; break;
-		case 'v':
-			cli.verbose++;
-			cli_log_init();
-			break;
-		case 'h': fputs(help, stdout); return CLI_OK;
-		default: return cli_bad_option("metrics", c, argv - 1);
+		default:
+			rc = cli_option("metrics", c, argv - 1, help);
+			if (rc >= 0)
+				return rc;
 		}
 	}
 	argc -= optind - 1;

@@ -158,6 +158,7 @@ static int loop(struct server *srv, const sigset_t *before)
 
 static int run(struct server *srv, unsigned port)
 {
+	char dev[CLI_QUOTED(IF_NAMESIZE)];
 	size_t len = WEFT_PROC_QPS * PERF_SLOT;
 	sigset_t block, before;
 	char addr[16];
@@ -184,8 +185,8 @@ static int run(struct server *srv, unsigned port)
 		rc = cli_lib_fail(srv->dev, rc);
 	} else {
 		if (cli.json)
-			printf("{\"event\":\"ready\",\"dev\":\"%s\",\"port\":%u}\n", srv->dev,
-			       port);
+			printf("{\"event\":\"ready\",\"dev\":%s,\"port\":%u}\n",
+			       cli_quoted(srv->dev, dev, sizeof(dev)), port);
 		else
 			printf("ready: %s port %u\n", srv->dev, port);
 		fflush(stdout);
@@ -217,13 +218,10 @@ int perf_server(int argc, char **argv)
 			if (!cli_u64(optarg, 1, 65535, &port))
 				return cli_usage(CMD, "PORT is 1 to 65535, not \"%s\"", optarg);
 			break;
-		case 'j': cli.json = true; break;
-		case 'v':
-			cli.verbose++;
-			cli_log_init();
-			break;
-		case 'h': fputs(help, stdout); return CLI_OK;
-		default: return cli_bad_option(CMD, c, argv);
+		default:
+			rc = cli_option(CMD, c, argv, help);
+			if (rc >= 0)
+				return rc;
 		}
 	}
 	argc -= optind;

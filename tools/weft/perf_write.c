@@ -83,7 +83,7 @@ static int parse_number(const char *name, uint64_t min, uint64_t max, unsigned *
 	return -1;
 }
 
-static int parse_one(struct perf_run *r, int c)
+static int parse_one(struct perf_run *r, int c, char **argv)
 {
 	switch (c) {
 	case O_SIZE:
@@ -110,13 +110,7 @@ static int parse_one(struct perf_run *r, int c)
 	case O_EVENT: r->event = true; break;
 	case O_POLL: r->poll = true; break;
 	case O_VERIFY: r->verify = true; break;
-	case 'j': cli.json = true; break;
-	case 'v':
-		cli.verbose++;
-		cli_log_init();
-		break;
-	case 'h': fputs(help, stdout); return CLI_OK;
-	default: return -2;
+	default: return cli_option(cmd, c, argv, help);
 	}
 	return -1;
 }
@@ -144,9 +138,7 @@ static int parse(struct perf_run *r, int argc, char **argv)
 
 	optind = 0;
 	while ((c = getopt_long(argc, argv, ":jvh", longs, NULL)) != -1) {
-		rc = parse_one(r, c);
-		if (rc == -2)
-			return cli_bad_option(cmd, c, argv);
+		rc = parse_one(r, c, argv);
 		if (rc >= 0)
 			return rc;
 	}

@@ -41,14 +41,27 @@ static void qp_rtt(const struct weft_tele *t, struct weft_hist *rtt)
 		weft_hist_add(rtt, &t->rtt[i]);
 }
 
-void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *lat)
+bool tele_read(const struct tele *t, struct tele_read *r)
 {
 	struct timespec ms = { .tv_nsec = 1000000 };
-	uint32_t seq;
 
-	/* a QP's times move to the device's when its slot is taken again; who did it may have died */
-	for (int tries = 0; tries < 100; tries++) {
-		seq = __atomic_load_n(&t->dev->seq, __ATOMIC_ACQUIRE);
+	if (r->tries) {
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (!(r->seq & 1) && r->seq == __atomic_load_n(&t->dev->seq, __ATOMIC_RELAXED))
+			return false;
+		/* who did it may have died */
+		if (r->tries == 100)
+			return false;
+		nanosleep(&ms, NULL);
+	}
+	r->tries++;
+	r->seq = __atomic_load_n(&t->dev->seq, __ATOMIC_ACQUIRE);
+	return true;
+}
+
+void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *lat)
+{
+	for (struct tele_read r = { 0 }; tele_read(t, &r);) {
 		*rtt = t->dev->rtt;
 		*lat = t->dev->lat;
 		for (unsigned i = 0; i < WEFT_QPS; i++) {
@@ -57,10 +70,6 @@ void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *
 			qp_rtt(&t->qp[i], rtt);
 			weft_hist_add(lat, &t->qp[i].lat);
 		}
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (!(seq & 1) && seq == __atomic_load_n(&t->dev->seq, __ATOMIC_RELAXED))
-			return;
-		nanosleep(&ms, NULL);
 	}
 }
 

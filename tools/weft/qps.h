@@ -15,6 +15,14 @@ struct tele {
 
 int tele_open(const struct pinned *p, struct tele *t); /* 0, or -1 after a message */
 void tele_close(struct tele *t);
+/*
+ * What a QP leaves moves to the device when its slot is taken again. So read both in the body of
+ * for (struct tele_read r = { 0 }; tele_read(t, &r);), which runs until nothing has moved meanwhile.
+ */
+struct tele_read {
+	uint32_t tries, seq;
+};
+bool tele_read(const struct tele *t, struct tele_read *r);
 /* All times of the device since it was attached, those of QPs that are gone too. */
 void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *lat);
 /* {"count","p50","p99","p999"}, us; null where nothing was counted. */

@@ -350,13 +350,10 @@ int cmd_top(int argc, char **argv)
 				return cli_usage("top", "delay must be 0.1 to 3600 s, not \"%s\"",
 						 optarg);
 			break;
-		case 'j': cli.json = true; break;
-		case 'v':
-			cli.verbose++;
-			cli_log_init();
-			break;
-		case 'h': fputs(help, stdout); return CLI_OK;
-		default: return cli_bad_option("top", c, argv);
+		default:
+			rc = cli_option("top", c, argv, help);
+			if (rc >= 0)
+				return rc;
 		}
 	}
 	argc -= optind;

@@ -32,6 +32,7 @@ struct screen {
 	} * dev;
 	unsigned ndev;
 	const struct pinned *reading;
+	bool no_memory; /* for a row of those */
 };
 
 double seconds_between(const struct timespec *a, const struct timespec *b);

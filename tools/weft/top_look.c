@@ -20,8 +20,10 @@ static void add_row(const struct qp_view *v, void *arg)
 		unsigned room = s->room ? 2 * s->room : 16;
 
 		r = realloc(s->row, room * sizeof(*r));
-		if (!r)
+		if (!r) {
+			s->no_memory = true;
 			return;
+		}
 		s->row = r;
 		s->room = room;
 	}
@@ -124,6 +126,11 @@ int top_look(const char *dev, struct screen *old)
 			s.ndev++;
 	}
 	free(list);
+	if (!s.dev || s.no_memory) {
+		top_forget(&s);
+		cli_fail("top", "no memory for its QPs");
+		return -1;
+	}
 	compare(&s, old);
 	top_forget(old);
 	*old = s;

@@ -44,23 +44,23 @@ static void story_past(const struct weft_tele_past *p, struct story *s)
 	s->last_ack = p->last_ack;
 }
 
-/* Calls one() for each QP that is known, those of the past first, oldest first. */
-static void each_story(const struct tele *t, void (*one)(const struct story *s, void *arg),
-		       void *arg)
+/* All QPs that are known, those of the past first, oldest first. Returns how many. */
+static unsigned stories(const struct tele *t, struct story s[WEFT_TELE_PAST + WEFT_QPS])
 {
-	uint32_t npast = t->dev->npast;
-	struct story s;
+	uint32_t npast, from;
+	unsigned n = 0;
 
-	for (uint32_t i = npast > WEFT_TELE_PAST ? npast - WEFT_TELE_PAST : 0; i < npast; i++) {
-		story_past(&t->dev->past[i % WEFT_TELE_PAST], &s);
-		one(&s, arg);
+	for (struct tele_read r = { 0 }; tele_read(t, &r);) {
+		n = 0;
+		npast = t->dev->npast;
+		from = npast > WEFT_TELE_PAST ? npast - WEFT_TELE_PAST : 0;
+		for (uint32_t i = from; i < npast; i++)
+			story_past(&t->dev->past[i % WEFT_TELE_PAST], &s[n++]);
+		for (unsigned i = 0; i < WEFT_QPS; i++)
+			if (t->qp[i].id.qpn)
+				story_of(&t->qp[i], &s[n++]);
 	}
-	for (unsigned i = 0; i < WEFT_QPS; i++) {
-		if (!t->qp[i].id.qpn)
-			continue;
-		story_of(&t->qp[i], &s);
-		one(&s, arg);
-	}
+	return n;
 }
 
 /* The record that says best why it failed: the failure itself, or how it ended. */
@@ -201,10 +201,9 @@ struct search {
 	unsigned found;
 };
 
-static void show(const struct story *s, void *arg)
+static void show(const struct story *s, struct search *q)
 {
 	const struct weft_trace_rec *why = reason(s);
-	struct search *q = arg;
 	char text[160];
 
 	if (q->qpn ? s->id.qpn != q->qpn : !s->id.failed)
@@ -224,8 +223,10 @@ int qp_trace(int argc, char **argv)
 {
 	struct search q = { 0 };
 	struct pinned *list;
+	struct story *s;
 	uint64_t qpn = 0;
 	struct tele t;
+	unsigned n;
 
 	if (argc && !strcmp(argv[0], "dev")) {
 		argc--;
@@ -240,13 +241,20 @@ int qp_trace(int argc, char **argv)
 	q.dev = argv[0];
 	q.qpn = qpn;
 	q.out = cli.json ? json_object_new_array() : NULL;
-	if (tele_open(&list[0], &t)) {
+	s = calloc(WEFT_TELE_PAST + WEFT_QPS, sizeof(*s));
+	if (!s || tele_open(&list[0], &t)) {
+		if (!s)
+			cli_fail(argv[0], "no memory");
+		free(s);
 		free(list);
 		json_object_put(q.out);
 		return CLI_FAIL;
 	}
-	each_story(&t, show, &q);
+	n = stories(&t, s);
+	for (unsigned i = 0; i < n; i++)
+		show(&s[i], &q);
 	tele_close(&t);
+	free(s);
 	free(list);
 	if (q.qpn && !q.found) {
 		json_object_put(q.out);

@@ -159,6 +159,20 @@ int cli_bad_option(const char *cmd, int c, char **argv)
 	return cli_usage(cmd, "unknown option %s", argv[optind - 1]);
 }
 
+int cli_option(const char *cmd, int c, char **argv, const char *help)
+{
+	switch (c) {
+	case 'j': cli.json = true; return -1;
+	case 'p': cli.json = cli.pretty = true; return -1;
+	case 'v':
+		cli.verbose++;
+		cli_log_init();
+		return -1;
+	case 'h': fputs(help, stdout); return CLI_OK;
+	default: return cli_bad_option(cmd, c, argv);
+	}
+}
+
 int cli_common(const char *cmd, const char *help, int *argc, char ***argv)
 {
 	static const struct option longs[] = {
@@ -168,23 +182,16 @@ int cli_common(const char *cmd, const char *help, int *argc, char ***argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	int c;
+	int c, rc;
 
 	/* getopt starts behind argv[0], which is the object's name */
 	(*argv)--;
 	(*argc)++;
 	optind = 0;
 	while ((c = getopt_long(*argc, *argv, "jpvh", longs, NULL)) != -1) {
-		switch (c) {
-		case 'j': cli.json = true; break;
-		case 'p': cli.json = cli.pretty = true; break;
-		case 'v':
-			cli.verbose++;
-			cli_log_init();
-			break;
-		case 'h': fputs(help, stdout); return CLI_OK;
-		default: return cli_bad_option(cmd, c, *argv);
-		}
+		rc = cli_option(cmd, c, *argv, help);
+		if (rc >= 0)
+			return rc;
 	}
 	*argc -= optind;
 	*argv += optind;
@@ -224,6 +231,23 @@ int cli_print(struct json_object *o)
 			      : JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(o);
 	return CLI_OK;
+}
+
+const char *cli_quoted(const char *s, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	buf[n++] = '"';
+	for (; *s && n + 8 <= size; s++)
+		if ((unsigned char)*s < ' ')
+			n += sprintf(buf + n, "\\u%04x", *s);
+		else if (*s == '"' || *s == '\\')
+			n += sprintf(buf + n, "\\%c", *s);
+		else
+			buf[n++] = *s;
+	buf[n++] = '"';
+	buf[n] = 0;
+	return buf;
 }
 
 void cli_add_str(struct json_object *o, const char *k, const char *v)

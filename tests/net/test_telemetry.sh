@@ -1,6 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Telemetry: histograms against what is known otherwise, traces that name why a QP failed, top, metrics.
+#
+# Of docs/protocol.md section 6 each NAK code has a trace here on both sides (KEY, BOUNDS, RIGHTS, PD,
+# CLOSED at the requester, MEMORY), and each status: LOC_PROT, REM_ACCESS, REM_CLOSED (NAK, end of the
+# stream), RETRY_EXC, DEV (link, interface, doorbell, program, weft down) and GENERAL (of a responder).
+# A corrupt send queue is that of test_rings.sh. FLUSH is no QP's status but that of WRITEs behind it.
 # shellcheck source-path=SCRIPTDIR source=tap.sh
 # shellcheck disable=SC2034,SC2016	# conditions of t name variables; some commands are for eval
 set -u
@@ -219,6 +224,29 @@ receiver_killed() {
 	t -- tells "$LAB_B" "$LAB_IF_B" connected 'process was found dead' ++ "and what is known of the dead"
 }
 
+pools_gone() {	# NS DEV: registered memory is taken from under its regions
+	local pools key
+	pools=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$1")-$2/pools
+	while read -ra key; do
+		bpftool map delete pinned "$pools" key "${key[@]}"
+	done < <(bpftool -j map dump pinned "$pools" | jq -r '.[].key | join(" ")')
+}
+
+memory_gone() {
+	traffic
+	pools_gone "$LAB_B" "$LAB_IF_B"
+	ends
+	t -- tells "$LAB_A" "$LAB_IF_A" 'the peer refused PSN [0-9]+: .*remote memory is gone' 'failed: remote side closed' ++ \
+		"target memory gone: the writer's trace says so"
+	t -- tells "$LAB_B" "$LAB_IF_B" "we refused the peer's PSN .*memory is gone" 'failed: general error, we refused the peer: .*memory is gone' ++ \
+		"and the receiver's"
+	traffic
+	pools_gone "$LAB_A" "$LAB_IF_A"
+	ends
+	t -- tells "$LAB_A" "$LAB_IF_A" 'WRITE [0-9]+ cannot be read: local key' 'failed: local protection error, local key, bounds or rights' ++ \
+		"source memory gone"
+}
+
 link_lost() {
 	traffic
 	a qp set "$LAB_IF_A" "$(ask "$LAB_A" qp "$LAB_IF_A" '.[0].qpn')" cwnd 64
@@ -250,6 +278,13 @@ device_lost() {
 	t -- grep -qE 'qp 0x[0-9a-f]+: \+[0-9.]+ ms weft was taken down' "$LAB_TMP/log" ++ \
 		"weft down takes the maps away: the trace is in the log"
 	lab_stop "$SERVER"
+	lab_in "$LAB_A" ip link set dev "$LAB_IF_A" xdp obj "$LAB_BUILD/weft.bpf.o" sec xdp
+	a up "$LAB_IF_A"
+	traffic
+	lab_in "$LAB_A" ip link set dev "$LAB_IF_A" xdp off
+	ends
+	t -- tells "$LAB_A" "$LAB_IF_A" 'XDP program was unloaded' 'failed: local interface failed' ++ "program unloaded by its loader"
+	a unpin "$LAB_IF_A"
 	a up "$LAB_IF_A"
 	traffic
 	ip -n "$LAB_A" link del "$LAB_IF_A"
@@ -410,9 +445,10 @@ for part in histograms toggled top_terminal metrics; do
 	tap_part $part && $part
 done
 both_up
-for part in refused receiver_killed link_lost device_lost; do
+for part in refused memory_gone receiver_killed link_lost device_lost; do
 	tap_part $part && $part
 done
+tap_part device_lost || both_down
 lab_down
 tap_part silence && silence
 tap_end

@@ -83,8 +83,8 @@ holds() {
 	echo "users $("$WEFT" -n "${NS[$1]}" -j dev show e0 | grep -o '"pid":' | wc -l)" \
 		"qps $("$WEFT" -n "${NS[$1]}" -j qp show e0 | grep -o '"qpn":' | wc -l)" \
 		"mrs $("$WEFT" -n "${NS[$1]}" -j mr show e0 | grep -o '"key":' | wc -l)" \
-		"$(bpftool -j map dump pinned "$pins/pools" | grep -o '"inner_map_id"' | wc -l) pools" \
-		"$(bpftool -j map dump pinned "$pins/rings" | grep -o '"inner_map_id"' | wc -l) rings" \
+		"$(bpftool -j map dump pinned "$pins/pools" | grep -o '"key":' | wc -l) pools" \
+		"$(bpftool -j map dump pinned "$pins/rings" | grep -o '"key":' | wc -l) rings" \
 		"$(bpftool -j map dump pinned "$pins/owners" | grep -oE '"(pool|cq)":\[[^]]*\]' |
 			tr -d '[]"a-z:' | tr ',' '\n' | grep -cv '^0*$') owned" \
 		"active $(bpftool -j map dump pinned "$pins/devrun" | grep -o '"active":[0-9]*' |

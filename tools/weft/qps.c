@@ -41,24 +41,6 @@ static void qp_rtt(const struct weft_tele *t, struct weft_hist *rtt)
 		weft_hist_add(rtt, &t->rtt[i]);
 }
 
-bool tele_read(const struct tele *t, struct tele_read *r)
-{
-	struct timespec ms = { .tv_nsec = 1000000 };
-
-	if (r->tries) {
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		if (!(r->seq & 1) && r->seq == __atomic_load_n(&t->dev->seq, __ATOMIC_RELAXED))
-			return false;
-		/* who did it may have died */
-		if (r->tries == 100)
-			return false;
-		nanosleep(&ms, NULL);
-	}
-	r->tries++;
-	r->seq = __atomic_load_n(&t->dev->seq, __ATOMIC_ACQUIRE);
-	return true;
-}
-
 void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *lat)
 {
 	for (struct tele_read r = { 0 }; tele_read(t, &r);) {

@@ -198,7 +198,7 @@ refused() {
 		case $k in
 		key) text='remote key is not valid' ;;
 		bounds) text='does not fit the remote memory region' ;;
-		rights) text='does not allow remote write' ;;
+		rights) text='does not allow it' ;;
 		pd) text='another protection domain' ;;
 		esac
 		bad $k

@@ -22,7 +22,7 @@ local opcodes = { [DATA] = "DATA", [ACK] = "ACK", [NAK] = "NAK" }
 local naks = {
 	[1] = "remote key is not valid",
 	[2] = "message does not fit the remote memory region",
-	[3] = "remote memory region does not allow remote write",
+	[3] = "remote memory region does not allow it",
 	[4] = "remote memory region is in another protection domain",
 	[5] = "remote queue pair is closed",
 	[6] = "remote memory is gone",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Loads the datapath without attaching it, sets up its maps, and runs programs on frames. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -388,6 +389,17 @@ int fx_run_n(enum fx_prog p, const struct frame *f, int n)
 	fx.out.len = opts.data_size_out;
 	fx.verdict = opts.retval;
 	return fx.verdict;
+}
+
+int fx_stay_here(void)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t here;
+
+	CPU_ZERO(&here);
+	CPU_SET(cpu, &here);
+	assert_int_equal(sched_setaffinity(0, sizeof(here), &here), 0);
+	return cpu;
 }
 
 int fx_prog_fd(enum fx_prog p)

@@ -102,6 +102,8 @@ static inline int fx_run(enum fx_prog p, const struct frame *f) /* once */
 /* What fx_run() does around the run itself, for frames that come by other ways. */
 void fx_begin(const struct frame *f);
 void fx_end(void);
+/* All runs from now on are on one CPU, whose number it returns: so one finds what another left. */
+int fx_stay_here(void);
 int fx_prog_fd(enum fx_prog p);
 
 /* Maps as fx_reset() leaves them, but for memory and what the kernel alone can make (setup.c). */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Who gets new tokens: shares of a window, tokens under way, other CPUs, and rescue from them. */
-#include <sched.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -8,16 +7,6 @@
 
 static struct frame f;
 static struct weft_tx tx;
-
-/* Counters and maps of one CPU: what a run leaves in its scratch, the next one finds. */
-static void stay_here(void)
-{
-	cpu_set_t here;
-
-	CPU_ZERO(&here);
-	CPU_SET(sched_getcpu(), &here);
-	assert_int_equal(sched_setaffinity(0, sizeof(here), &here), 0);
-}
 
 static int ack(struct fx_qp *q, uint32_t psn, uint32_t cum, uint32_t ts)
 {
@@ -307,7 +296,7 @@ static void grow__rescue_nothing_else(void **state)
 static void grow__rescue_of_a_slot(void **state)
 {
 	(void)state;
-	stay_here();
+	fx_stay_here();
 	BOTH(q)
 	{
 		block(q, 1, 1);
@@ -343,7 +332,7 @@ static void grow__rescue_of_a_slot(void **state)
 static void grow__unmade_are_forgotten(void **state)
 {
 	(void)state;
-	stay_here();
+	fx_stay_here();
 	BOTH(q)
 	{
 		for (int pause = 0; pause < 2; pause++) {

@@ -183,12 +183,11 @@ static struct {
 static void *post_and_unpost(void *arg)
 {
 	struct weft_ring *ring;
-	cpu_set_t any;
+	cpu_set_t others;
 
-	(void)arg;
-	/* the tests stay on one */
-	memset(&any, 0xff, sizeof(any));
-	sched_setaffinity(0, sizeof(any), &any);
+	memset(&others, 0xff, sizeof(others));
+	CPU_CLR(*(int *)arg, &others);
+	sched_setaffinity(0, sizeof(others), &others);
 	while (!poster.end) {
 		poster.busy = true;
 		ring = poster.ring;
@@ -239,13 +238,13 @@ static bool post_in_between(struct fx_qp *q)
 
 static void wait__post_in_between(void **state)
 {
-	uint64_t end = weft_now_ns() + 10000000000;
+	uint64_t end = weft_now_ns() + 30000000000;
+	int here = fx_stay_here(), seen = 0;
 	pthread_t thread;
-	int seen = 0;
 
 	(void)state;
 	poster.end = false;
-	assert_int_equal(pthread_create(&thread, NULL, post_and_unpost, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, post_and_unpost, &here), 0);
 	BOTH(q)
 	{
 		while (!post_in_between(q))

@@ -95,7 +95,7 @@ whole() {
 	t -- grep -q "^$((in + tx + ack + clones)) packets captured: $in in, $((tx + ack + clones)) out" \
 		"$CAP/whole.err" ++ "the summary says the same"
 	same "nothing was left out" 0 "$(dropped_by_file "$PCAP")"
-	same "tcpdump reads all of them" $((in + tx + ack + clones)) "$(tcpdump -nr "$PCAP" 2>/dev/null | wc -l)"
+	same "tcpdump reads all of them" $((in + tx + ack + clones)) "$(tcpdump -nr "$PCAP" 2>/dev/null | grep -c '^[0-9]')"	# of an empty clone it dumps the bytes
 	same "headers alone are in the file" 0 "$(frames 'cap > 128')"
 	t "$(frames 'len > 3400') > 400" "of packets that were longer"
 	same "and all of them" 0 "$(frames 'op == 1 && roff == ""')"

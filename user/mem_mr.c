@@ -129,21 +129,19 @@ static int leave(struct weft_dev *dev, struct weft_mr *const *mr, int n)
 	return err;
 }
 
-/* Keys go, and when no packet can reach them the regions. Without the lock: others do, too. */
+/*
+ * Keys go, and when no packet can reach them the regions. Without the lock: others do, too. A device
+ * has no more regions than the table, and revocation must not fail for want of memory.
+ */
 static int revoke(struct weft_dev *dev, struct weft_mr *const *mr, int n)
 {
-	uint32_t one, *keys = n > 1 ? calloc(n, sizeof(*keys)) : &one;
+	uint32_t keys[WEFT_MRS];
 	unsigned k = 0;
-	int err;
 
-	for (int i = 0; i < n && keys; i++)
+	for (int i = 0; i < n && k < WEFT_MRS; i++)
 		if (mr[i])
 			keys[k++] = mr[i]->key;
-	err = keys ? dev->priv->mr_drop(dev, keys, k)
-		   : weft_err(ENOMEM, dev->ifname, "out of memory");
-	if (keys != &one)
-		free(keys);
-	return err;
+	return dev->priv->mr_drop(dev, keys, k);
 }
 
 int weft_mr_dereg_many(struct weft_mr *const *mr, int n)

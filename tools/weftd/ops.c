@@ -6,8 +6,6 @@
 
 #include "weftd.h"
 
-#define MR_MIN 64
-
 static int quota(const struct proc *p, const char *what, uint64_t has, uint64_t limit)
 {
 	return weft_err_quiet(EDQUOT, p->dev.ifname,
@@ -94,12 +92,14 @@ static int do_mr_put(struct proc *p, union weftd_body *u, int fd, int *out)
 	if (!own_pool(p, e.pool))
 		return not_yours(p, "pool", e.pool);
 	size = (uint64_t)p->dev.maps.own->chunks[e.pool] << WEFT_CHUNK_SHIFT;
-	if (e.len < MR_MIN || e.off > size || e.len > size - e.off)
+	if (!e.len || e.off > size || e.len > size - e.off)
 		return bad(p, "the region");
 	if (e.pd >> 16 != p->dev.slot)
 		return not_yours(p, "protection domain", e.pd);
-	if (e.rights & ~(WEFT_ACCESS_LOCAL | WEFT_ACCESS_REMOTE_WRITE))
+	if (e.rights & ~WEFT_ACCESS_ALL)
 		return bad(p, "the access");
+	if (e.of > WEFT_MRS || (e.of && p->dev.maps.mr[e.of - 1].owner != p->dev.slot + 1))
+		return not_yours(p, "region", e.of - 1);
 	usage_of(p->dev.uid, &now);
 	if (now.regions >= p->q.regions)
 		return quota(p, "regions", now.regions, p->q.regions);

@@ -171,6 +171,7 @@ $(O)/examples/%: $(O)/obj/examples/%.o $(LIBA)
 	$(call say,LD,$@)
 	$(link) $(TOOL_LIBS)
 
+$(O)/bench/register: $(LIBA)
 $(O)/bench/%: $(O)/obj/tools/bench/%.o
 	$(call say,LD,$@)
 	$(link) $(TOOL_LIBS)

@@ -118,7 +118,7 @@ result() {
 		{ name: $name, value: $value, unit: $unit, better: $better,
 		  peer: (if $peer == "" then null else $peer end), peer_value: $peer_value,
 		  ratio: $ratio, bar: $bar,
-		  met: (if $got == null then null
+		  met: (if $got == null or $bar == null then null
 			elif $better == "higher" then $got >= $bar else $got <= $bar end),
 		  samples: $samples, peer_samples: $peer_samples }'
 }
@@ -149,7 +149,8 @@ table() {
 	jq -r 'def r: if . == null then "-" elif . >= 1000 then round else . * 1000 | round / 1000 end;
 		["row", "value", "unit", "peer", "peer value", "ratio", "bar", "met"],
 		(.results[] | [.name, (.value | r), .unit, (.peer // "-"), (.peer_value | r),
-			(.ratio | r), "\(if .better == "higher" then ">=" else "<=" end) \(.bar)",
+			(.ratio | r),
+			(if .bar == null then "-" else "\(if .better == "higher" then ">=" else "<=" end) \(.bar)" end),
 			(if .met == null then "-" elif .met then "yes" else "NO" end)]) | @tsv' \
 		"$O/bench.json" |
 		awk -F'\t' '{ printf "%-27s %11s %-5s  %-19s %11s %7s  %-8s %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'

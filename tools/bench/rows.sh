@@ -5,7 +5,7 @@
 # name | unit | better | peer | bar | how weft is measured | how the peer is
 # "best: F ARGS" measures F cubic ARGS and F bbr ARGS and takes the better one. The bar is on
 # value / peer; without a peer it is on the value. "pairs": what is measured leaves pairs of both
-# in the lines of $PAIRS, and the ratio is the median of theirs.
+# in the lines of $PAIRS, and the ratio is the median of theirs. A bar of null: only reported.
 # shellcheck disable=SC2034 # read by bench.sh
 ROWS='
 write_bw_1m|Gb/s|higher|tcp_best|2.0|weft_bw pair:3498 --size 1m|best: tcp_bw pair:3498 on
@@ -25,4 +25,6 @@ write_bw_1m_loss1|Gb/s|higher|write_bw_1m_loss0|0.8|weft_bw lossy:10000 --size 1
 write_bw_1m_loss1_tcp|Gb/s|higher|tcp_best_loss1|3|weft_bw lossy:10000 --size 1m|best: tcp_bw plain:10000 on
 write_bw_1m_telemetry|Gb/s|higher|write_bw_1m_off|0.98|weft_toggled pair:3498|pairs
 qp_idle_bytes|B|lower||65536|weft_idle_bytes|
+adopt_gb_per_s|GB/s|higher|memcpy_64m|null|weft_register adopt|weft_register memcpy
+register_us|us|lower||null|weft_register alloc|
 '

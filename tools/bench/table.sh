@@ -23,8 +23,9 @@ results() {
 		"| row | value | unit | peer | peer value | ratio | bar | met |",
 		"|---|---|---|---|---|---|---|---|",
 		(.results[] | [.name, (.value | r), .unit, .peer // "-", (.peer_value | r),
-			(.ratio | r), "\(if .better == "higher" then "≥" else "≤" end) \(.bar)",
-			(if .met == null then "not measured" elif .met then "yes" else "no" end)] |
+			(.ratio | r),
+			(if .bar == null then "-" else "\(if .better == "higher" then "≥" else "≤" end) \(.bar)" end),
+			(if .value == null then "not measured" elif .bar == null then "reported" elif .met then "yes" else "no" end)] |
 			"| " + (map(tostring) | join(" | ")) + " |")' "$json"
 }
 

@@ -102,3 +102,10 @@ weft_idle_bytes() {
 	json_number '[.. | .bytes_per_qp? | numbers] | first' "$LAB_TMP/qp" ||
 		complain "weft qp show: no bytes_per_qp: $(head -n 3 "$LAB_TMP/qp")"
 }
+
+# weft_register WHAT: see register.c
+weft_register() {
+	topology pair:3498 || return 1
+	SAMPLE=$(lab_in "$LAB_A" "$O/bench/register" "$1" "$BENCH_SECS" "$LAB_A" "$LAB_IF_A" 2>"$LAB_TMP/client.err") ||
+		complain "register $1: $(tail -n 3 "$LAB_TMP/client.err")"
+}

@@ -65,7 +65,7 @@ int weft_addr_resolve(struct weft_dev *dev, const char *s, bool passive, struct 
 	if (err || (!passive && (!hp.host[0] || !hp.port)))
 		return weft_err(
 			EINVAL, s ? s : "address",
-			"is not HOST:PORT; use a form such as 10.9.0.2:7000 or [fd09::2]:7000");
+			"is not HOST:PORT; use a form such as 10.9.0.2:7470 or [fd09::2]:7470");
 	snprintf(port, sizeof(port), "%u", hp.port);
 	if (passive)
 		hint.ai_flags |= AI_PASSIVE;

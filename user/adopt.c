@@ -10,20 +10,30 @@
 #include "adopt.h"
 #include "tx_room.h"
 
+#define MTU_MIN     (WEFT_V4_LEN - WEFT_L2_LEN + WEFT_HDR_LEN + WEFT_PAYLOAD_MIN)
 #define VMXNET3_MTU 3050 /* the largest with which a frame lies in one of its buffers */
 
 int weft_attach_refused(struct weft_dev *dev, const struct weft_link *link, int err,
 			const char *why)
 {
+	struct weft_xdp_facts f = { .ifname = dev->ifname,
+				    .mtu = link->mtu,
+				    .rx_max = link->rx_queues };
 	struct weft_tx_room room;
-	char remedy[300];
+	struct weft_link peer = { 0 };
+	char remedy[400];
 
 	/* that it has no native XDP at all is said more plainly below */
 	if (*why && err != -EBUSY && err != -EEXIST && !strstr(why, "in native mode")) {
-		weft_xdp_remedy(why, dev->ifname, remedy, sizeof(remedy));
+		weft_tx_room_ask(dev->ifname, 0, &room);
+		weft_link_peer(link, &peer);
+		f.rx = room.rx;
+		f.peer = peer.name;
+		f.peer_mtu = peer.mtu;
+		f.peer_tx = peer.tx_queues;
+		weft_xdp_remedy(why, &f, remedy, sizeof(remedy));
 		return weft_err(err == -ERANGE || err == -EINVAL ? EOPNOTSUPP : -err, dev->ifname,
-				"the kernel refused native XDP: \"%s\" (its MTU is %u); %s", why,
-				link->mtu, remedy);
+				"the kernel refused native XDP: \"%s\"%s", why, remedy);
 	}
 	switch (err) {
 	case -EBUSY:
@@ -31,7 +41,8 @@ int weft_attach_refused(struct weft_dev *dev, const struct weft_link *link, int 
 		return weft_err(
 			EBUSY, dev->ifname,
 			"another XDP program is attached; remove it with 'ip link set dev %s %s off' "
-			"if it is not needed, or load it with xdp-loader, whose dispatcher weft shares",
+			"if it is not needed, or load it with xdp-loader: if 'xdp-loader status' "
+			"then shows a dispatcher, which not every kernel allows, weft joins it",
 			dev->ifname, link->xdp_mode == XDP_ATTACHED_SKB ? "xdpgeneric" : "xdp");
 	case -EOPNOTSUPP:
 		weft_tx_room_ask(dev->ifname, 0, &room);
@@ -93,7 +104,8 @@ static int check_loaded(struct weft_dev *dev, struct weft_nic_prog *p)
 		return weft_err(
 			EBUSY, dev->ifname,
 			"weft is attached, but its pins are not in the %s seen here "
-			"('ip netns exec' hides it); name the namespace instead of entering it",
+			"('ip netns exec' hides it); name the namespace ('weft -n NAME'), or enter "
+			"it by 'nsenter --net=/run/netns/NAME'",
 			WEFT_BPFFS);
 	return 0;
 }
@@ -104,9 +116,10 @@ int weft_attach_check(struct weft_dev *dev, const struct weft_link *link,
 	struct weft_tx_room room;
 
 	*found = (struct weft_nic_prog){ .fd = -1 };
-	if (link->mtu < WEFT_V4_LEN - WEFT_L2_LEN + WEFT_HDR_LEN + WEFT_PAYLOAD_MIN)
-		return weft_err(EOPNOTSUPP, dev->ifname, "MTU %u is too small; set at least 576",
-				link->mtu);
+	if (link->mtu < MTU_MIN)
+		return weft_err(EOPNOTSUPP, dev->ifname,
+				"MTU %u is too small; run 'ip link set dev %s mtu %d' (or more)",
+				link->mtu, dev->ifname, MTU_MIN);
 	weft_tx_room_ask(dev->ifname, 0, &room);
 	if (!strcmp(room.driver, "vmxnet3") && link->mtu > VMXNET3_MTU)
 		return weft_err(

@@ -47,7 +47,7 @@ int weft_cm_poll(int fd, short events, uint64_t until)
 	return n < 0 ? -errno : n ? 0 : -ETIMEDOUT;
 }
 
-int weft_cm_send(int fd, const void *buf, size_t len, uint64_t until)
+static int send_all(int fd, const void *buf, size_t len, uint64_t until)
 {
 	const uint8_t *p = buf;
 
@@ -82,15 +82,28 @@ void weft_cm_bye(struct weft_qp *qp, uint32_t code)
 	shutdown(qp->cm_fd, SHUT_WR);
 }
 
+/* Not logged: a peer who goes away in mid-sentence is none of the listener's trouble. */
+static int broken(const struct weft_qp *qp, int err)
+{
+	return weft_err_quiet(err, qp->dev->ifname,
+			      "a connection broke while it was set up: %s; try again",
+			      strerror(err));
+}
+
+int weft_cm_say(struct weft_qp *qp, const void *buf, size_t len, uint64_t until)
+{
+	int err = send_all(qp->cm_fd, buf, len, until);
+
+	return err ? broken(qp, -err) : 0;
+}
+
 int weft_cm_addresses(struct weft_qp *qp)
 {
-	socklen_t len = sizeof(qp->local);
+	socklen_t len = sizeof(qp->local), plen = sizeof(qp->peer);
 
-	if (getsockname(qp->cm_fd, (struct sockaddr *)&qp->local, &len))
-		return -errno;
-	len = sizeof(qp->peer);
-	if (getpeername(qp->cm_fd, (struct sockaddr *)&qp->peer, &len))
-		return -errno;
+	if (getsockname(qp->cm_fd, (struct sockaddr *)&qp->local, &len) ||
+	    getpeername(qp->cm_fd, (struct sockaddr *)&qp->peer, &plen))
+		return broken(qp, errno);
 	weft_addr_unmap(&qp->local);
 	weft_addr_unmap(&qp->peer);
 	return 0;
@@ -226,7 +239,7 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 	if (!mine.payload)
 		return weft_err(EMSGSIZE, qp->dev->ifname, "its MTU %u is too small; raise it",
 				qp->dev->maps.cfg->mtu);
-	err = weft_cm_send(qp->cm_fd, buf, weft_cm_format(&mine, buf), until);
+	err = send_all(qp->cm_fd, buf, weft_cm_format(&mine, buf), until);
 	if (!err)
 		err = hear_reply(qp->cm_fd, until, &theirs);
 	if (err == -ETIMEDOUT)
@@ -242,7 +255,7 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 		return refused(addr, qp->dev->ifname, theirs.refusal);
 	err = weft_qp_establish(qp, &mine, &theirs);
 	if (!err)
-		err = weft_cm_send(qp->cm_fd, &ready, 1, until);
+		err = weft_cm_say(qp, &ready, 1, until);
 	return err ? err : weft_ctl_watch_cm(qp);
 }
 
@@ -262,8 +275,12 @@ static int connect_any(struct weft_dev *dev, const char *addr, struct addrinfo *
 		err = connect_to(dev, a, until);
 		if (err >= 0)
 			return err;
-		weft_err(-err, addr, "cannot connect through %s: %s; is a weft program listening?",
-			 dev->ifname, strerror(-err));
+		weft_err(-err, addr, "cannot connect through %s: %s; %s", dev->ifname,
+			 strerror(-err),
+			 err == -ETIMEDOUT || err == -EHOSTUNREACH
+				 ? "is that host up ('ip neigh' has its MAC address), and does its "
+				   "firewall let this TCP port through?"
+				 : "is a weft program listening there?");
 	}
 	return err;
 }

@@ -10,7 +10,7 @@ uint64_t weft_cm_deadline(uint32_t ms);                 /* from now */
 int weft_cm_left(uint64_t until);                       /* ms, for poll(2) */
 uint64_t weft_cm_rtt_ns(int fd);                        /* of the stream, as TCP knows it; 0 */
 int weft_cm_poll(int fd, short events, uint64_t until); /* 0, -ETIMEDOUT, -errno */
-int weft_cm_send(int fd, const void *buf, size_t len, uint64_t until);
+int weft_cm_say(struct weft_qp *qp, const void *buf, size_t len, uint64_t until); /* 0, -errno */
 struct addrinfo;
 /* A listening socket in the device's namespace; any: on all addresses of the interface. */
 int weft_cm_listen(struct weft_dev *dev, const struct addrinfo *a, bool any);

@@ -87,7 +87,7 @@ int weft_cq_create(struct weft_dev *dev, struct weft_cq **out)
 	int err;
 
 	if (!cq)
-		return -ENOMEM;
+		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	pthread_mutex_init(&cq->lock, NULL);
 	cq->dev = dev;
 	cq->list = calloc(1, sizeof(*cq->list));
@@ -421,7 +421,9 @@ int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms)
 	uint64_t end = timeout_ms > 0 ? weft_now_ns() + timeout_ms * 1000000ull : 0;
 
 	if (!what || what & ~(WEFT_ARM_TX | WEFT_ARM_RX))
-		return -EINVAL;
+		return weft_err_quiet(EINVAL, cq->dev->ifname,
+				      "cannot wait for 0x%x; give WEFT_ARM_TX, WEFT_ARM_RX or both",
+				      what);
 	for (;;) {
 		struct epoll_event ev;
 		int n, left = timeout_ms;
@@ -445,6 +447,10 @@ int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms)
 		n = epoll_wait(cq->ep_fd, &ev, 1, left) < 0 ? -errno : 0;
 		weft_cq_disarm(cq);
 		if (n < 0)
-			return ready(cq, what) ? 1 : n;
+			return ready(cq, what)
+				       ? 1
+				       : weft_err_quiet(-n, cq->dev->ifname,
+							"the wait for completions ended early: %s",
+							strerror(-n));
 	}
 }

@@ -335,13 +335,15 @@ int weft_ctl_watch_qp(struct weft_qp *qp)
 int weft_ctl_watch_cm(struct weft_qp *qp)
 {
 	/* a peer that vanished without a word, for a QP that sends nothing: 11 s */
-	int one = 1, idle_s = 5, between_s = 2, tries = 3;
+	int one = 1, idle_s = 5, between_s = 2, tries = 3, err;
 
 	setsockopt(qp->cm_fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(qp->cm_fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(qp->cm_fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof(between_s));
 	setsockopt(qp->cm_fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
-	return watch(qp->dev->ctl, qp->cm_fd, TAG_QP, qp->num);
+	err = watch(qp->dev->ctl, qp->cm_fd, TAG_QP, qp->num);
+	return err ? weft_err(-err, qp->dev->ifname, "the QP cannot be watched: %s", strerror(-err))
+		   : 0;
 }
 
 /* When it returns, the thread has let go of the QP. */

@@ -302,6 +302,27 @@ void weft_dev_free(struct weft_dev *dev)
 	free(dev);
 }
 
+/* Its own name for an alternative one: the pins, and all that is said, go by that. */
+static int own_name(struct weft_dev *dev, const char *ifname)
+{
+	struct weft_link link;
+	int ns = -1, err = 0;
+
+	/* who may not enter it has weftd, which will find the name */
+	if (dev->foreign_ns)
+		err = geteuid() ? -EPERM : weft_ns_enter(dev, &ns);
+	if (err && err != -EPERM)
+		return err;
+	if (!err)
+		err = weft_link_get(ifname, 0, &link);
+	weft_ns_leave(ns);
+	/* one that is gone may have left pins behind */
+	if (err && strlen(ifname) >= IF_NAMESIZE)
+		return weft_err(ENODEV, ifname, "no such interface; see 'ip link'");
+	strcpy(dev->ifname, err ? ifname : link.name);
+	return 0;
+}
+
 /* A handle with its names and its namespace. */
 int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out)
 {
@@ -310,7 +331,7 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 	char *c;
 	int err;
 
-	if (!ifname || !*ifname || strlen(ifname) >= IF_NAMESIZE || strchr(ifname, '/'))
+	if (!ifname || !*ifname || strlen(ifname) >= ALTIFNAMSIZ || strchr(ifname, '/'))
 		return weft_err(ENODEV, ifname && *ifname ? ifname : "open",
 				"no such interface; see 'ip link'");
 	dev = calloc(1, sizeof(*dev));
@@ -320,35 +341,26 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&dev->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
-	strcpy(dev->ifname, ifname);
+	snprintf(dev->ifname, sizeof(dev->ifname), "%s", ifname);
 	dev->netns_fd = dev->pin_fd = dev->slot_fd = dev->xsk_fd = dev->rings_fd = -1;
 	dev->db_fd = -1;
 	dev->priv = &weft_direct;
 	dev->pid = getpid();
 	dev->uid = getuid();
 	weft_pins_no_maps(dev);
-	err = weft_ns_open(dev, opts->netns);
+	err = weft_ns_open(dev, opts->netns) ?: own_name(dev, ifname);
 	if (err) {
 		weft_dev_free(dev);
 		return err;
 	}
 	snprintf(dev->pin_dir, sizeof(dev->pin_dir), "%s/%llu-%s", WEFT_PIN_BASE,
-		 (unsigned long long)dev->netns_ino, ifname);
+		 (unsigned long long)dev->netns_ino, dev->ifname);
 	/* bpffs keeps dots for itself; a colon cannot be in an interface's name. */
 	for (c = strrchr(dev->pin_dir, '/'); *c; c++)
 		if (*c == '.')
 			*c = ':';
 	*out = dev;
 	return 0;
-}
-
-int weft_dev_enter(struct weft_dev *dev, int *saved)
-{
-	int err = weft_ns_enter(dev, saved);
-
-	return err ? weft_err(-err, dev->ifname, "cannot enter its network namespace: %s",
-			      strerror(-err))
-		   : 0;
 }
 
 /* Has 'weft down' come? It does not wait for users. */
@@ -378,7 +390,7 @@ int weft_dev_enter_direct(struct weft_dev *dev, const struct weft_open_opts *opt
 
 	if (geteuid())
 		return weft_err(EPERM, dev->ifname, "weft attaches BPF programs; run it as root");
-	err = weft_dev_enter(dev, &ns);
+	err = weft_ns_enter(dev, &ns);
 	if (err)
 		return err;
 	weft_rename_follow(dev);
@@ -419,7 +431,7 @@ void weft_dev_leave_direct(struct weft_dev *dev)
 
 	weft_ctl_stop(dev);
 	move_out(dev);
-	if (!weft_dev_enter(dev, &ns)) {
+	if (!weft_ns_enter(dev, &ns)) {
 		leave(dev);
 		weft_ns_leave(ns);
 	}

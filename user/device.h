@@ -9,10 +9,9 @@
 #define WEFT_OPEN_LOCK_MS \
 	20000 /* patience at the door: others may be loading, one after the other */
 
-/* dev.c: a handle with its names and its namespace, and into that. */
+/* dev.c: a handle with its names and its namespace. */
 int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o);
 int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out);
-int weft_dev_enter(struct weft_dev *dev, int *saved);
 void weft_dev_free(struct weft_dev *dev);
 
 /* Rings of the slot, published; and mapped here. */
@@ -37,8 +36,14 @@ int weft_link_up(const char *ifname);
 
 /* xdp_why.c: why the interface refuses the program, in the kernel's words; "": it does not say. */
 void weft_xdp_why(int ifindex, int prog_fd, char *why, size_t len);
-/* xdp_remedy.c: what the user can do about it. */
-void weft_xdp_remedy(const char *why, const char *ifname, char *remedy, size_t len);
+/* xdp_remedy.c: " (what is so); what the user can do about it". */
+struct weft_xdp_facts {
+	const char *ifname;
+	uint32_t mtu, rx, rx_max;   /* its MTU; receive queues, and how many it can have */
+	const char *peer;           /* a veth's other end, "": not known or no veth */
+	uint32_t peer_mtu, peer_tx; /* its transmit queues: as many as it can have */
+};
+void weft_xdp_remedy(const char *why, const struct weft_xdp_facts *f, char *remedy, size_t len);
 
 /* pins.c */
 int weft_pins_enter(struct weft_dev *dev,

@@ -137,7 +137,7 @@ static int behind_door(const char *ifname, const struct weft_open_opts *options,
 	err = weft_dev_new(ifname, &o, &dev);
 	if (err)
 		return err;
-	err = weft_dev_enter(dev, &ns);
+	err = weft_ns_enter(dev, &ns);
 	if (err)
 		goto out_dev;
 	weft_rename_follow(dev);
@@ -146,7 +146,8 @@ static int behind_door(const char *ifname, const struct weft_open_opts *options,
 		err = door;
 		goto out_ns;
 	}
-	weft_link_get(ifname, 0, &link); /* all 0 when it is gone; its pins may be there still */
+	weft_link_get(dev->ifname, 0,
+		      &link); /* all 0 when it is gone; its pins may be there still */
 	dev->ifindex = link.ifindex;
 	err = job(dev, &link, arg);
 	weft_pins_exit(dev, door);

@@ -15,6 +15,10 @@
 #include <weft/abi.h>
 #include <weft/weft.h>
 
+#ifndef ALTIFNAMSIZ /* <linux/if.h>, which does not go with <net/if.h> */
+#define ALTIFNAMSIZ 128
+#endif
+
 #define WEFT_CM_BYE_LEN 12 /* cm_wire.h */
 
 /*
@@ -189,6 +193,8 @@ int weft_err_line(int err, const char *line);
 int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* ^ the same for what is in the day's work of a program (a full queue, a time-out): not logged */
+int weft_err_const(int err, const char *line);
+/* ^ likewise, with a text that needs no formatting: for what a busy loop may meet each time */
 void weft_logf(enum weft_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -210,17 +216,21 @@ void weft_ns_leave(int saved);
 
 /* link.c (libmnl): what the kernel knows of an interface of the current namespace. */
 struct weft_link {
+	char name[IF_NAMESIZE]; /* its own, also when it was asked for by an alternative one */
 	int ifindex;
 	uint32_t mtu;
 	uint8_t mac[6];
 	bool up;          /* administratively and with carrier */
 	uint8_t xdp_mode; /* XDP_ATTACHED_* */
 	uint32_t xdp_id;  /* of the program attached in native mode, else in any; 0: none */
-	uint32_t rx_queues;
-	char kind[16]; /* "veth", "ifb", ... "" for hardware */
+	uint32_t rx_queues, tx_queues; /* as many as it can have */
+	char kind[16];                 /* "veth", "ifb", ... "" for hardware */
+	int peer;    /* ifindex of what it is tied to, such as a veth's other end */
+	int peer_ns; /* in the namespace of this id; -1: in the same */
 };
 int weft_link_get(const char *ifname, int ifindex,
-		  struct weft_link *l); /* by name, NULL: by index */
+		  struct weft_link *l); /* by name, also an alternative one; NULL: by index */
+int weft_link_peer(const struct weft_link *l, struct weft_link *peer); /* the other end of a veth */
 
 /* pins.c: the pin directory, its locks, process slots, opening pinned maps. */
 int weft_pins_lock(
@@ -302,6 +312,8 @@ uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod);
 int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len);
 
 /* qp.c */
+/* What a caller asks for, with the defaults filled in; -EINVAL. */
+int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o);
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
 void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why); /* any thread; first reason wins */
 bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then */

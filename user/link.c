@@ -73,12 +73,18 @@ static int parse_link(const struct nlmsghdr *nlh, void *arg)
 	l->up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
 	mnl_attr_for_each(a, nlh, sizeof(*ifi)) {
 		switch (mnl_attr_get_type(a)) {
+		case IFLA_IFNAME:
+			snprintf(l->name, sizeof(l->name), "%s", mnl_attr_get_str(a));
+			break;
 		case IFLA_MTU: l->mtu = mnl_attr_get_u32(a); break;
 		case IFLA_ADDRESS:
 			if (mnl_attr_get_payload_len(a) == sizeof(l->mac))
 				memcpy(l->mac, mnl_attr_get_payload(a), sizeof(l->mac));
 			break;
 		case IFLA_NUM_RX_QUEUES: l->rx_queues = mnl_attr_get_u32(a); break;
+		case IFLA_NUM_TX_QUEUES: l->tx_queues = mnl_attr_get_u32(a); break;
+		case IFLA_LINK: l->peer = mnl_attr_get_u32(a); break;
+		case IFLA_LINK_NETNSID: l->peer_ns = (int)mnl_attr_get_u32(a); break;
 		case IFLA_XDP: parse_xdp(a, l); break;
 		case IFLA_LINKINFO:
 			mnl_attr_for_each_nested(b, a)
@@ -91,7 +97,8 @@ static int parse_link(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-int weft_link_get(const char *ifname, int ifindex, struct weft_link *l)
+/* In the namespace of that id; -1: in this one. */
+static int link_get(const char *ifname, int ifindex, int nsid, struct weft_link *l)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -99,16 +106,31 @@ int weft_link_get(const char *ifname, int ifindex, struct weft_link *l)
 	int err;
 
 	memset(l, 0, sizeof(*l));
-	if (ifname && (!*ifname || strlen(ifname) >= IF_NAMESIZE))
+	l->peer_ns = -1;
+	if (ifname && (!*ifname || strlen(ifname) >= ALTIFNAMSIZ))
 		return -ENODEV;
 	nlh->nlmsg_type = RTM_GETLINK;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
 	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
 	ifi->ifi_index = ifname ? 0 : ifindex;
 	if (ifname)
-		mnl_attr_put_strz(nlh, IFLA_IFNAME, ifname);
+		mnl_attr_put_strz(nlh, strlen(ifname) < IF_NAMESIZE ? IFLA_IFNAME : IFLA_ALT_IFNAME,
+				  ifname);
+	if (nsid >= 0)
+		mnl_attr_put_u32(nlh, IFLA_TARGET_NETNSID, nsid);
 	err = ask(nlh, parse_link, l);
 	return err ? err : l->ifindex ? 0 : -ENODEV;
+}
+
+int weft_link_get(const char *ifname, int ifindex, struct weft_link *l)
+{
+	return link_get(ifname, ifindex, -1, l);
+}
+
+int weft_link_peer(const struct weft_link *l, struct weft_link *peer)
+{
+	return strcmp(l->kind, "veth") || !l->peer ? -ENODEV
+						   : link_get(NULL, l->peer, l->peer_ns, peer);
 }
 
 /* No IPv6 address of its own: nothing but doorbells shall be seen on it. */

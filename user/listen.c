@@ -70,7 +70,7 @@ int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **o
 	l = calloc(1, sizeof(*l));
 	if (!l) {
 		freeaddrinfo(res);
-		return -ENOMEM;
+		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	}
 	l->dev = dev;
 	pthread_mutex_init(&l->lock, NULL);
@@ -291,7 +291,7 @@ static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opt
 		return err;
 	}
 	/* an empty socket has room for it */
-	return weft_cm_send(qp->cm_fd, buf, weft_cm_format(&mine, buf), 0);
+	return weft_cm_say(qp, buf, weft_cm_format(&mine, buf), 0);
 }
 
 /* -errno when the reason is ours and would meet the next client too. */
@@ -402,7 +402,10 @@ static int step(struct weft_listener *l, uint64_t until)
 	int n = epoll_wait(l->ep_fd, &ev, 1, weft_cm_left(until));
 
 	if (n <= 0)
-		return n < 0 ? -errno : 0;
+		return n < 0 ? weft_err_quiet(errno, l->dev->ifname,
+					      "the wait for a peer ended early: %s",
+					      strerror(errno))
+			     : 0;
 	if (ev.data.u64 == TAG_LISTEN)
 		return admit(l);
 	if (ev.data.u64 == TAG_LOST)
@@ -435,11 +438,16 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 {
 	uint64_t until = weft_cm_deadline(weft_cm_patience(opts)), next;
 	struct pending *done = NULL;
+	struct weft_qp_opts checked;
 	struct weft_qp *qp = NULL;
 	bool busy, interrupted = false;
 	uint64_t more;
 	int err;
 
+	/* at once: a peer may never come */
+	err = weft_qp_check(l->dev, opts, &checked);
+	if (err)
+		return err;
 	pthread_mutex_lock(&l->lock);
 	(void)!read(l->more_fd, &more, sizeof(more));
 	do {
@@ -455,7 +463,9 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 			break;
 		next = next_deadline(l, until, &busy);
 		if (!busy && interrupted)
-			err = -EINTR;
+			err = weft_err_quiet(EINTR, l->dev->ifname,
+					     "the wait for a peer ended early: %s",
+					     strerror(EINTR));
 		else if (!busy && weft_now_ns() >= until)
 			err = weft_err_quiet(ETIMEDOUT, l->dev->ifname,
 					     "nobody has connected within %u ms",

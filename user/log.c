@@ -13,6 +13,7 @@ static weft_log_fn log_fn;
 static void *log_arg;
 static int log_max = -1; /* also read without the lock: a stale value costs one line */
 static __thread char last_error[LINE_MAX_LEN];
+static __thread const char *last_const; /* instead of it */
 
 void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max)
 {
@@ -25,7 +26,7 @@ void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max)
 
 const char *weft_strerror_last(void)
 {
-	return last_error;
+	return last_const ? last_const : last_error;
 }
 
 static void say(enum weft_log_level level, const char *line)
@@ -51,6 +52,7 @@ static void store(const char *obj, const char *fmt, va_list ap)
 	if (n > 0 && n < (int)sizeof(line))
 		vsnprintf(line + n, sizeof(line) - n, fmt, ap);
 	snprintf(last_error, sizeof(last_error), "%s", line);
+	last_const = NULL;
 }
 
 int weft_err(int err, const char *obj, const char *fmt, ...)
@@ -77,7 +79,14 @@ int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 int weft_err_line(int err, const char *line)
 {
 	snprintf(last_error, sizeof(last_error), "%s", *line ? line : strerror(err));
+	last_const = NULL;
 	say(WEFT_LOG_ERR, last_error);
+	return -err;
+}
+
+int weft_err_const(int err, const char *line)
+{
+	last_const = line;
 	return -err;
 }
 

@@ -194,6 +194,8 @@ int weft_free(struct weft_dev *dev, void *addr)
 	size_t off;
 	int err = 0;
 
+	if (!addr)
+		return 0;
 	pthread_mutex_lock(&dev->lock);
 	p = weft_pool_find(dev, addr, 1);
 	off = p ? (size_t)((uint8_t *)addr - p->base) : 0;
@@ -259,9 +261,12 @@ int weft_pd_alloc(struct weft_dev *dev, struct weft_pd **out)
 
 int weft_pd_free(struct weft_pd *pd)
 {
-	struct weft_dev *dev = pd->dev;
+	struct weft_dev *dev;
 	int err = 0;
 
+	if (!pd)
+		return 0;
+	dev = pd->dev;
 	pthread_mutex_lock(&dev->lock);
 	if (pd->refs)
 		err = weft_err(

@@ -38,11 +38,8 @@ int weft_ns_open(struct weft_dev *dev, const char *netns)
 	return 0;
 }
 
-int weft_ns_enter(struct weft_dev *dev, int *saved)
+static int enter(struct weft_dev *dev, int *saved)
 {
-	*saved = -1;
-	if (!dev->foreign_ns)
-		return 0;
 	*saved = open(SELF, O_RDONLY | O_CLOEXEC);
 	if (*saved < 0)
 		return -errno;
@@ -54,6 +51,17 @@ int weft_ns_enter(struct weft_dev *dev, int *saved)
 		return err;
 	}
 	return 0;
+}
+
+int weft_ns_enter(struct weft_dev *dev, int *saved)
+{
+	int err;
+
+	*saved = -1;
+	err = dev->foreign_ns ? enter(dev, saved) : 0;
+	return err ? weft_err(-err, dev->ifname,
+			      "cannot enter its network namespace: %s; run as root", strerror(-err))
+		   : 0;
 }
 
 void weft_ns_leave(int saved)

@@ -6,6 +6,7 @@
 
 #define INPLACE_MAX  1024 /* bytes that travel in the doorbell's own frame */
 #define DB_FRAME_MIN 60
+#define FULL         "QP: its send queue is full; poll its completions first"
 
 /* Say which of the things that local_ok() wants is missing. */
 static int local_err(const struct weft_qp *qp, const struct weft_sge *g, unsigned right)
@@ -132,7 +133,7 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 		struct weft_sge g = { .mr = w->mr, .off = w->off, .len = w->len };
 
 		if (!room) {
-			err = done ? 0 : -EAGAIN;
+			err = done ? 0 : weft_err_const(EAGAIN, FULL);
 			break;
 		}
 		if (!local_ok(qp, &g, WEFT_LOCAL)) {
@@ -200,7 +201,7 @@ int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 		uint32_t moff = 0;
 
 		if (len < 0 || room < wr->nsge) {
-			err = len < 0 ? len : -EAGAIN;
+			err = len < 0 ? len : weft_err_const(EAGAIN, FULL);
 			break;
 		}
 		err = wr->op == WEFT_WR_WRITE ? copy_in(qp, wr->sge, wr->nsge) : 0;

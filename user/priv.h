@@ -35,6 +35,7 @@ struct weft_failed { /* for the trace */
 	uint32_t err, code; /* enum weft_tx_err or WEFT_TRACE_WE; NAK code */
 	uint32_t ssn;
 	uint32_t idle_ms;
+	uint32_t orderly; /* the peer closed with nothing of ours outstanding: no failure */
 };
 
 struct weft_priv {

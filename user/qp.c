@@ -13,7 +13,7 @@
 #define CONNECT_MS 5000
 #define TIMEOUT_MS 1000
 
-static int check_opts(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o)
+int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o)
 {
 	memset(o, 0, sizeof(*o));
 	/* none of them may be ignored because somebody forgot the size */
@@ -53,7 +53,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 {
 	struct weft_qp_opts o;
 	struct weft_qp *qp;
-	int err = check_opts(dev, opts, &o);
+	int err = weft_qp_check(dev, opts, &o);
 
 	if (err)
 		return err;
@@ -62,7 +62,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 				weft_dev_lost(dev));
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		return -ENOMEM;
+		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	qp->dev = dev;
 	qp->cm_fd = -1;
 	qp->timeout_ms = o.timeout_ms;
@@ -100,7 +100,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	err = weft_cq_add_qp(qp->cq, qp);
 	if (err) {
 		weft_qp_destroy(qp);
-		return err;
+		return weft_err(-err, dev->ifname, "out of memory");
 	}
 	*out = qp;
 	return 0;
@@ -234,6 +234,15 @@ void weft_qp_fail_stop(struct weft_qp **qp, unsigned n)
 	stop_all(qp, n, WEFT_QP_ERR);
 }
 
+/* The peer has closed, with nothing of ours outstanding: an end, and no failure to remember. */
+static bool orderly(const struct weft_qp *qp, enum weft_wc_status why)
+{
+	uint32_t code, arrived;
+
+	return why == WEFT_WC_REM_CLOSED_ERR && qp->bye_ok && qp->prod == qp->final_done &&
+	       !weft_cm_bye_parse(qp->bye, &code, &arrived) && code == WEFT_NAK_CLOSED;
+}
+
 /* What the trace shall say of it. */
 static void describe(const struct weft_qp *qp, enum weft_wc_status why, struct weft_failed *f)
 {
@@ -251,6 +260,7 @@ static void describe(const struct weft_qp *qp, enum weft_wc_status why, struct w
 		f->code = r->rx_err;
 		f->err = WEFT_TRACE_WE;
 	}
+	f->orderly = orderly(qp, why);
 }
 
 /* After the grace period: what was completed is final; say so, to the peer as well. */
@@ -390,10 +400,15 @@ enum weft_wc_status weft_qp_status(const struct weft_qp *qp)
 
 int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets)
 {
+	int err;
+
 	if (packets < 1 || packets > WEFT_CWND_MAX)
 		return weft_err(EINVAL, qp->dev->ifname, "cwnd is %u; 1 to %d packets", packets,
 				WEFT_CWND_MAX);
-	return qp->dev->priv->qp_cwnd(qp->dev, qp->num, packets);
+	err = qp->dev->priv->qp_cwnd(qp->dev, qp->num, packets);
+	return err ? weft_err(-err, qp->dev->ifname, "the QP's window cannot be set: %s",
+			      strerror(-err))
+		   : 0;
 }
 
 int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st)
@@ -402,7 +417,8 @@ int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st)
 	int err = qp->dev->priv->qp_stats(qp->dev, qp->num, &s);
 
 	if (err)
-		return err;
+		return weft_err(-err, qp->dev->ifname, "the QP's counters cannot be read: %s",
+				strerror(-err));
 	s.size = st->size;
 	memcpy(st, &s, st->size < sizeof(s) ? st->size : sizeof(s));
 	return 0;

@@ -112,6 +112,10 @@ void weft_tele_failed(struct weft_dev *dev, const struct weft_failed *f)
 
 	if (t->id.qpn != f->num || t->id.failed)
 		return;
+	if (f->orderly) {
+		t->id.ended = weft_now_ns();
+		return;
+	}
 	t->id.status = f->why;
 	t->id.failed = weft_now_ns();
 	note(t, WEFT_TRACE_failed, f->why | f->err << 8, f->code, f->ssn, f->idle_ms);
@@ -122,9 +126,11 @@ void weft_tele_ended(struct weft_dev *dev, uint32_t slot, enum weft_trace_kind h
 {
 	struct weft_tele *t = &dev->maps.tele[slot];
 
-	if (!t->id.qpn || t->id.ended)
+	/* after the peer the application still closes */
+	if (!t->id.qpn || (t->id.ended && how != WEFT_TRACE_closed))
 		return;
-	t->id.ended = weft_now_ns();
+	if (!t->id.ended)
+		t->id.ended = weft_now_ns();
 	if (how == WEFT_TRACE_died && !t->id.failed)
 		t->id.failed = t->id.ended;
 	note(t, how, 0, 0, 0, 0);

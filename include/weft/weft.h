@@ -15,7 +15,8 @@ extern "C" {
  * Conventions
  *
  * Functions return 0 or -errno unless they say otherwise. Handles are opaque;
- * whoever creates one destroys it, children before parents. Option structs
+ * whoever creates one destroys it, children before parents; to destroy NULL does
+ * nothing. Option structs
  * start with their size (set it with WEFT_OPTS; -EINVAL without); NULL means all
  * defaults, and a field left 0 means its default.
  *
@@ -58,8 +59,8 @@ typedef void (*weft_log_fn)(void *arg, enum weft_log_level level, const char *li
 void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max);
 
 /*
- * The last error of this thread as one line, "" if there was none. Valid until
- * the next call. -EAGAIN and -ENOMEM may leave it as it was.
+ * The last error of this thread as one line, "" if there was none: every call that
+ * returns an error leaves its own. Valid until the next call.
  */
 const char *weft_strerror_last(void);
 
@@ -106,7 +107,7 @@ int weft_down(const char *ifname, const struct weft_open_opts *opts);
  */
 int weft_alloc(struct weft_dev *dev, size_t len, void **addr);
 
-/* Free. -EBUSY while an MR covers any of it, -EINVAL when addr is not from weft_alloc(). */
+/* Free; NULL is nothing to do. -EBUSY while an MR covers any of it, -EINVAL when addr is not from weft_alloc(). */
 int weft_free(struct weft_dev *dev, void *addr);
 
 /* A protection domain: QPs reach only the MRs of their own. NULL stands for the process's first. */

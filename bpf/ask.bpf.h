@@ -4,63 +4,49 @@
 #define WEFT_ASK_BPF_H
 
 #include "rx.bpf.h"
-
-/* Send the frame back as REPLY with len bytes from off in the pool. */
-static __always_inline enum weft_verdict answer(struct xdp_md *ctx, struct weft_stats *st,
-						const struct weft_qpctl *ctl, struct weft_rx *rx,
-						struct work *wk, __u32 len, __u8 flags)
-{
-	count(st, rx_ask);
-	ack_header(st, rx, wk, WEFT_OP_REPLY, flags);
-	return reply(ctx, st, ctl, wk, len);
-}
+#include "token.bpf.h"
 
 /*
- * A segment of a READ. It is carried out for a duplicate as well, whatever the
- * window says: whether the answer arrived only the peer knows, and he puts it
- * into memory once. So there is nothing to remember here.
+ * A READ is carried out for a duplicate as well, whatever the window says: whether the
+ * answer arrived only the peer knows, and he puts it into memory once. So there is
+ * nothing to remember here. 0, or the NAK code.
  */
-static __always_inline enum weft_verdict ask_read(struct xdp_md *ctx, struct weft_stats *st,
-						  const struct weft_qpctl *ctl, struct weft_qprx *q,
-						  struct weft_ring *ring, struct work *wk,
-						  __u32 slot)
+static __always_inline __u32 read_op(struct xdp_md *ctx, struct weft_stats *st,
+				     const struct weft_qpctl *ctl, struct work *wk, __u32 len)
 {
 	const struct weft_pkt *p = &wk->pkt;
-	__u32 psn = bpf_ntohl(p->u.h.psn), len = bpf_ntohl(p->u.h.data.rlen);
-	__u32 mlen = bpf_ntohl(p->u.h.data.mlen), moff = bpf_ntohl(p->u.h.data.moff);
-	__u32 last = p->u.h.flags & WEFT_F_LAST, pool = 0, code;
-	enum weft_rx_verdict v;
+	__u32 mlen = bpf_ntohl(p->u.h.data.mlen), moff = bpf_ntohl(p->u.h.data.moff), pool = 0;
 	__u64 off = 0;
+	__u32 code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_READ, moff, mlen, &pool, &off);
 
-	if (!segment_ok(len, moff, mlen, last))
-		return drop(st, length);
-	v = weft_rx_claim(&q->rx, psn, last ? WEFT_RX_QUIET : WEFT_RX_MORE);
-	if (v == WEFT_RX_OUT)
-		return drop(st, window);
-	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_READ, moff, mlen, &pool, &off);
-	if (!code &&
-	    (frame_resize(ctx, frame_len(ctx), p->hl + len) || fetch(ctx, pool, off, p->hl, len))) {
+	if (!code && fetch(ctx, pool, off, p->hl, len)) {
 		st->drop.memory++;
 		code = WEFT_NAK_MEMORY;
 	}
-	if (unlikely(code))
-		/* what has been answered before ends nothing here: it may be a stray copy */
-		return v == WEFT_RX_NEW ? refuse(ctx, st, ctl, q, ring, wk, slot, code)
-					: reply_nak(ctx, st, ctl, wk, code, psn);
-	if (v == WEFT_RX_NEW && weft_rx_commit(&q->rx, psn))
-		rx_advance(ctl, ring, slot);
-	return answer(ctx, st, ctl, &q->rx, wk, len, v == WEFT_RX_NEW ? 0 : WEFT_F_DUP);
+	return code;
 }
 
-/* Carry an atomic out on the 8 bytes at off. 0: what they were is in work.result. */
-static __always_inline int atomic_op(struct work *wk, __u32 pool, __u64 off)
+/* Carry an atomic out; what the 8 bytes were is in work.result. 0, or the NAK code. */
+static __always_inline __u32 atomic_op(struct weft_stats *st, const struct weft_qpctl *ctl,
+				       struct work *wk)
 {
 	const struct weft_hdr *h = &wk->pkt.u.h;
-	__u64 operand = bpf_be64_to_cpu(h->atomic.operand);
-	__u8 *p = chunk_get(pool, off >> WEFT_CHUNK_SHIFT);
+	__u64 operand = bpf_be64_to_cpu(h->atomic.operand), off = 0;
+	__u32 pool = 0;
+	__u32 code = check_target(st, ctl, &wk->pkt, WEFT_ACCESS_REMOTE_ATOMIC, 0, 8, &pool, &off);
+	__u8 *p;
 
-	if (!p)
-		return -1;
+	if (code)
+		return code;
+	if (off & 7) {
+		st->drop.bounds++;
+		return WEFT_NAK_ALIGN;
+	}
+	p = chunk_get(pool, off >> WEFT_CHUNK_SHIFT);
+	if (!p) {
+		st->drop.memory++;
+		return WEFT_NAK_MEMORY;
+	}
 	p += off & (WEFT_CHUNK - 8);
 	if (h->op == WEFT_OP_FADD)
 		wk->result = __sync_fetch_and_add((__u64 *)p, operand);
@@ -71,77 +57,82 @@ static __always_inline int atomic_op(struct work *wk, __u32 pool, __u64 off)
 }
 
 /*
- * Exactly once: whoever claims the PSN carries it out and leaves the result where
- * duplicates find it, before the PSN counts as placed. The peer has no more out
- * than there is room for.
+ * The frame has no room for the answer, as a frame that its driver has copied: a clone has
+ * a whole page. It brings the request along, behind the template, and has done nothing yet.
  */
-static __always_inline enum weft_verdict ask_atomic(struct xdp_md *ctx, struct weft_stats *st,
-						    const struct weft_qpctl *ctl,
-						    struct weft_qprx *q, struct weft_ring *ring,
-						    struct work *wk, __u32 slot)
+static __always_inline enum weft_verdict ask_clone(struct xdp_md *ctx, struct weft_stats *st,
+						   const struct weft_qpctl *ctl, struct work *wk)
 {
-	const struct weft_pkt *p = &wk->pkt;
-	__u32 psn = bpf_ntohl(p->u.h.psn), pool = 0, code = 0;
-	__u32 at = bpf_ntohl(p->u.h.atomic.asn) & (WEFT_ATOMICS - 1);
-	enum weft_rx_verdict v;
-	__u64 off = 0;
-
-	if (!(p->u.h.flags & WEFT_F_LAST))
-		return drop(st, length);
-	v = weft_rx_claim(&q->rx, psn, WEFT_RX_QUIET);
-	switch (v) {
-	case WEFT_RX_NEW:
-		code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_ATOMIC, 0, 8, &pool, &off);
-		if (!code && off & 7) {
-			st->drop.bounds++;
-			code = WEFT_NAK_ALIGN;
-		}
-		if (!code && atomic_op(wk, pool, off)) {
-			st->drop.memory++;
-			code = WEFT_NAK_MEMORY;
-		}
-		if (unlikely(code))
-			return refuse(ctx, st, ctl, q, ring, wk, slot, code);
-		weft_rx_remember(&q->rx, at, psn, wk->result);
-		if (weft_rx_commit(&q->rx, psn))
-			rx_advance(ctl, ring, slot);
-		break;
-	case WEFT_RX_DUP:
-		if (weft_rx_recall(&q->rx, at, psn, &wk->result))
-			return drop(st, window);
-		count(st, rx_dup);
-		break;
-	case WEFT_RX_BUSY: return drop(st, busy);
-	default: return drop(st, window);
-	}
-	if (frame_resize(ctx, frame_len(ctx), p->hl + 8) ||
-	    bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8))
+	if (wk->again || make_template(ctx, WEFT_DB_ASK, ctl->qpn, 0, wk->pkt.ce))
 		return drop(st, reply);
-	return answer(ctx, st, ctl, &q->rx, wk, 8, v == WEFT_RX_DUP ? WEFT_F_DUP : 0);
+	count(st, regrown);
+	return spawn(st, wk, 1);
 }
 
+/*
+ * An atomic is carried out once: whoever claims the PSN does it and leaves the result
+ * where duplicates find it, before the PSN counts as placed. The peer has no more out than
+ * there is room for.
+ */
 STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		struct weft_stats *st, __u32 slot)
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
+	const struct weft_pkt *p;
 	struct weft_ring *ring;
-	__u32 code;
+	enum weft_rx_verdict v;
+	__u32 code, psn, len, last, at;
+	bool read;
 
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
+	p = &wk->pkt;
 	ring = ring_get(ctl);
 	if (!ring)
 		return drop(st, owner);
+	psn = bpf_ntohl(p->u.h.psn);
+	last = p->u.h.flags & WEFT_F_LAST;
+	at = bpf_ntohl(p->u.h.atomic.asn);
+	read = p->u.h.op == WEFT_OP_READ;
+	len = read ? bpf_ntohl(p->u.h.data.rlen) : 8;
+	if (read ? !segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)
+		 : !last)
+		return drop(st, length);
 	code = READ_ONCE(q->rx.err);
 	if (unlikely(code)) {
 		st->drop.closed++;
-		return refuse(ctx, st, ctl, q, ring, wk, slot, code);
+		return refuse(ctx, ctl, wk, slot, code);
 	}
-	if (unlikely(weft_rx_lags(&q->rx, bpf_ntohl(wk->pkt.u.h.psn))))
+	/* first: what has been carried out must be told */
+	if (frame_resize(ctx, frame_len(ctx), p->hl + len))
+		return ask_clone(ctx, st, ctl, wk);
+	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
-	if (wk->pkt.u.h.op == WEFT_OP_READ)
-		return ask_read(ctx, st, ctl, q, ring, wk, slot);
-	return ask_atomic(ctx, st, ctl, q, ring, wk, slot);
+	v = weft_rx_claim(&q->rx, psn, last ? WEFT_RX_QUIET : WEFT_RX_MORE);
+	if (v == WEFT_RX_OUT)
+		return drop(st, window);
+	if (!read && v == WEFT_RX_BUSY)
+		return drop(st, busy);
+	if (!read && v == WEFT_RX_DUP) {
+		if (weft_rx_recall(&q->rx, at, psn, &wk->result))
+			return drop(st, window);
+		count(st, rx_dup);
+	} else {
+		code = read ? read_op(ctx, st, ctl, wk, len) : atomic_op(st, ctl, wk);
+		if (unlikely(code))
+			/* what has been answered before ends nothing here: it may be a stray copy */
+			return v == WEFT_RX_NEW ? refuse(ctx, ctl, wk, slot, code)
+						: reply_nak(ctx, st, ctl, wk, code, psn);
+		if (!read)
+			weft_rx_remember(&q->rx, at, psn, wk->result);
+		if (v == WEFT_RX_NEW && weft_rx_commit(&q->rx, psn))
+			rx_advance(ctl, ring, slot);
+	}
+	if (!read && bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8))
+		return drop(st, reply);
+	count(st, rx_ask);
+	ack_header(st, &q->rx, wk, WEFT_OP_REPLY, v == WEFT_RX_NEW ? 0 : WEFT_F_DUP);
+	return reply(ctx, st, ctl, wk, len);
 }
 
 #endif

@@ -38,6 +38,7 @@ struct work {
 	__u32 acked;              /* when the ACK was scored, ticks; 0: it was not */
 	__u32 wrote;              /* work requests that it completed */
 	__u32 answer;             /* 1: what it brought is in memory */
+	__u32 again;              /* 1: a request in a clone, which is not cloned again */
 	__u64 result;             /* of an atomic */
 	__u32 left;               /* clones asked for that weft_fill has not seen yet */
 	__u32 asked;              /* when they were, ticks */

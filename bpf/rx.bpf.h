@@ -116,15 +116,21 @@ static __always_inline bool segment_ok(__u32 len, __u32 moff, __u32 mlen, __u32 
 	       len <= mlen - moff && (len || !mlen) && !last == (moff + len != mlen);
 }
 
-/* I5: refuse, and put the QP in error: every later DATA gets the same answer. */
-static __always_inline enum weft_verdict refuse(struct xdp_md *ctx, struct weft_stats *st,
-						const struct weft_qpctl *ctl, struct weft_qprx *q,
-						struct weft_ring *ring, struct work *wk, __u32 slot,
-						__u32 code)
+/* I5: refuse, and put the QP in error: every later request gets the same answer. */
+STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk, __u32 slot,
+		__u32 code)
 {
+	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
+	struct weft_stats *st = stats_get();
+	struct weft_ring *ring;
 	bool first;
 	__u32 psn;
 
+	if (!ctl || !wk || !q || !st)
+		return V_DROP;
+	ring = ring_get(ctl);
+	if (!ring)
+		return drop(st, owner);
 	bpf_spin_lock(&q->lock);
 	first = !q->rx.err;
 	if (first) {
@@ -195,7 +201,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	code = READ_ONCE(q->rx.err);
 	if (unlikely(code)) {
 		st->drop.closed++;
-		return refuse(ctx, st, ctl, q, ring, wk, slot, code);
+		return refuse(ctx, ctl, wk, slot, code);
 	}
 	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
@@ -211,10 +217,10 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 
 	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, moff, mlen, &pool, &off);
 	if (unlikely(code))
-		return refuse(ctx, st, ctl, q, ring, wk, slot, code);
+		return refuse(ctx, ctl, wk, slot, code);
 	if (unlikely(place(ctx, pool, off, p->hl, len))) {
 		st->drop.memory++;
-		return refuse(ctx, st, ctl, q, ring, wk, slot, WEFT_NAK_MEMORY);
+		return refuse(ctx, ctl, wk, slot, WEFT_NAK_MEMORY);
 	}
 	count(st, rx_data);
 	st->count.rx_bytes += len;

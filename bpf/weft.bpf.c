@@ -234,6 +234,31 @@ static __always_inline int unfilled(struct xdp_md *ctx, const struct weft_qpctl 
 	return XDP_PASS;
 }
 
+/*
+ * A request whose frame had no room for the answer, in a clone of it: its header, which was
+ * admitted, is where it was, behind the template.
+ */
+static __always_inline enum weft_verdict ask_in_clone(struct xdp_md *ctx, struct weft_stats *st,
+						      struct work *wk, const struct weft_db *db)
+{
+	struct weft_qpctl *ctl = sender(db->qpn);
+	struct weft_pkt *p = &wk->pkt;
+	enum weft_verdict v;
+
+	if (!ctl)
+		return drop(st, template);
+	p->v6 = ctl->flags & WEFT_QPF_V6;
+	p->hl = (p->v6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+	p->len = 0;
+	p->ce = db->claimed != 0;
+	if (bpf_xdp_load_bytes(ctx, p->hl - WEFT_HDR_LEN, &p->u, WEFT_HDR_LEN))
+		return drop(st, template);
+	wk->again = 1;
+	v = rx_ask(ctx, ctl, wk, st, WEFT_QPN_SLOT(db->qpn));
+	wk->again = 0;
+	return v;
+}
+
 static __always_inline int fill_clone(struct xdp_md *ctx)
 {
 	struct work *wk = work_get();
@@ -253,9 +278,15 @@ static __always_inline int fill_clone(struct xdp_md *ctx)
 	ctl = ctl_get(WEFT_QPN_SLOT(db.qpn));
 	if (!st)
 		return XDP_DROP;
-	if (!ctl || db.op != WEFT_DB_FILL) {
+	if (!ctl || (db.op != WEFT_DB_FILL && db.op != WEFT_DB_ASK)) {
 		st->drop.template ++;
 		return XDP_DROP;
+	}
+	if (unlikely(db.op == WEFT_DB_ASK)) {
+		if (ask_in_clone(ctx, st, wk, &db) != V_TX)
+			return unfilled(ctx, ctl, wk);
+		wk->held = wk->left != 0;
+		return XDP_PASS;
 	}
 	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL) {
 		st->drop.template ++;

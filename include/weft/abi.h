@@ -219,14 +219,15 @@ enum weft_db_op {
 	WEFT_DB_LOOK,     /* the timer asks whether an RTO has passed */
 	WEFT_DB_FILL,     /* XDP to itself: devmap entry, fill this clone */
 	WEFT_DB_GROW,     /* XDP to itself: another CPU may start tokens */
+	WEFT_DB_ASK, /* XDP to itself: devmap entry, answer the request behind this in this clone */
 };
 
 struct weft_db { /* behind an Ethernet header */
 	__u32 magic;
 	__u32 op; /* enum weft_db_op */
 	__u32 qpn;
-	__u32 psn; /* FILL with claimed set: the PSN to send */
-	__u32 claimed;
+	__u32 psn;     /* FILL with claimed set: the PSN to send */
+	__u32 claimed; /* ASK: the request arrived with CE */
 };
 
 /* ---- events ---- */
@@ -280,16 +281,16 @@ enum weft_drop {
 #define WEFT_COUNTS(X)                                                 \
 	X(rx_data, "DATA placed")                                      \
 	X(rx_bytes, "payload bytes placed")                            \
-	X(rx_dup, "DATA acknowledged again")                           \
-	X(rx_ce, "DATA that arrived with CE")                          \
+	X(rx_dup, "DATA and atomics answered again")                   \
+	X(rx_ce, "requests that arrived with CE")                      \
 	X(rx_ask, "READ and atomic carried out for the peer")          \
 	X(rx_reply, "answers to own ones, put into memory")            \
-	X(rx_ack, "ACK scored")                                        \
+	X(rx_ack, "ACK and REPLY scored")                              \
 	X(rx_nak, "NAK received")                                      \
 	X(tx_data, "DATA sent")                                        \
 	X(tx_retx, "of those, retransmissions")                        \
 	X(tx_ask, "READ and atomic sent")                              \
-	X(tx_ack, "ACK sent")                                          \
+	X(tx_ack, "ACK and REPLY sent")                                \
 	X(tx_nak, "NAK sent")                                          \
 	X(lost, "packets convicted as lost")                           \
 	X(timeout, "looks that found an RTO passed")                   \
@@ -300,7 +301,7 @@ enum weft_drop {
 	X(inplace, "messages sent in the doorbell's own frame")        \
 	X(moved, "tokens started on another CPU")                      \
 	X(handed, "tokens given to a QP that waited for its first")    \
-	X(regrown, "frames too small for the next segment, replaced")  \
+	X(regrown, "frames too small for what is next, replaced")      \
 	X(event, "events sent to sleeping applications")
 
 /* clang-format off */

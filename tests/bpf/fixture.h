@@ -120,6 +120,9 @@ void fx_pool_remove(uint32_t pool);
 void fx_cq_remove(void);
 int fx_events(uint32_t *qpn, uint32_t *kind); /* records read; those of the last one */
 void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len);
+/* of the peer's FX_S_KEY at roff into FX_T_KEY at loff; the entry, to be changed */
+struct weft_wqe *fx_post_ask(struct fx_qp *q, enum weft_wqe_op op, uint64_t loff, uint64_t roff,
+			     uint32_t len);
 
 static inline int fx_idx(const struct fx_qp *q)
 {
@@ -180,6 +183,12 @@ struct pkt {
 void pkt_init(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t psn);
 void pkt_data(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff,
 	      const void *payload, uint32_t len); /* a whole message */
+/* A whole READ of FX_S_KEY, an atomic on FX_T_KEY, and what answers either. */
+void pkt_read(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff, uint32_t len);
+void pkt_atomic(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t psn, uint32_t asn,
+		uint64_t roff, uint64_t operand, uint64_t compare);
+void pkt_answer(struct pkt *p, const struct pkt *request, const struct fx_qp *from, uint32_t cum,
+		uint32_t msn, const void *payload, uint32_t len);
 void pkt_ack(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cum, uint32_t msn);
 void pkt_nak(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t code);
 void pkt_frame(const struct pkt *p, struct frame *f);
@@ -223,7 +232,8 @@ void fx_books(int inflight, uint32_t active, int waiting);
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
 	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[],
-	fx_tests_capture[], fx_tests_small[], fx_tests_tele[];
+	fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[], fx_tests_refuse[],
+	fx_tests_reply[], fx_tests_post[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

@@ -49,7 +49,8 @@ int main(int argc, char **argv)
 		cost_tests,     fx_tests_parse, fx_tests_admit, fx_tests_target, fx_tests_place,
 		fx_tests_ack,   fx_tests_fill,  fx_tests_bell,  fx_tests_score,  fx_tests_grow,
 		fx_tests_share, fx_tests_wait,  fx_tests_alone, fx_tests_resize, fx_tests_capture,
-		fx_tests_small, fx_tests_tele,
+		fx_tests_small, fx_tests_tele,  fx_tests_ask,   fx_tests_refuse, fx_tests_reply,
+		fx_tests_post,
 	};
 	static struct CMUnitTest all[TESTS_MAX];
 	int n = 0, err;

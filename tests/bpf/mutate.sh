@@ -44,7 +44,7 @@ cut() { swap "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
 inv() { label="$1 "; "${@:2}"; label=; }
 
 f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
-u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h
+u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h a=bpf/ask.bpf.h
 
 # ---- what is ours ----
 port='udp->dest != bpf_htons(cfg->port)'
@@ -84,16 +84,17 @@ gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}wk->acked"
 gone admit__closed_replies $w 'state != WEFT_QP_RTS' "${closed}return"
 
 # ---- what it may write ----
-gone target__message_shape $r 'len > WEFT_PAYLOAD_MAX'
-gone target__message_shape $r 'mlen > WEFT_MSG_MAX'
-gone target__message_shape $r 'moff > mlen'
-gone target__message_shape $r 'len > mlen - moff'
-gone target__message_shape $r '(!len && mlen)'
-gone target__message_shape $r '!last != (moff + len != mlen)'
+swap target__message_shape $r 'len <= WEFT_PAYLOAD_MAX' 1
+swap target__message_shape $r 'mlen <= WEFT_MSG_MAX' 1
+swap target__message_shape $r 'moff <= mlen' 1
+swap target__message_shape $r 'len <= mlen - moff' 1 $'\t       len <= mlen - moff'
+swap target__message_shape $r '(len || !mlen)' 1
+swap target__message_shape $r '!last == (moff + len != mlen)' 1
 gone target__wrong_key $r 'has != key'
 gone target__free_entry $r '!key'
 gone target__other_pd $r 'mr->pd != ctl->pd'
-gone target__no_right $r '!(mr->rights & WEFT_ACCESS_REMOTE_WRITE)'
+gone target__no_right $r '!(mr->rights & right)'
+swap target__no_right $r WEFT_ACCESS_REMOTE_WRITE WEFT_ACCESS_ALL
 # roff < moff is seen by the next as well, for no region is that long
 gone target__bounds $r 'base > mr->len'
 gone target__bounds $r 'mlen > mr->len - base'
@@ -113,7 +114,7 @@ gone ack__lagging_window $r 'unlikely(weft_rx_lags(&q->rx, psn))'
 gone ack__busy $c/rx_track.h 'd < 0' 'if (d < 0)'
 
 # ---- what it answers ----
-gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl)'
+gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'
 cut ack__echoes $r 'u->h.ev = p->u.h.ev'
 cut ack__echoes $r 'u->h.ts = p->u.h.ts'
 gone ack__ce $r 'wk->pkt.ce'
@@ -148,17 +149,17 @@ swap small__fits $f '!bpf_xdp_adjust_head(ctx, -more)' 0
 gone fill__local_errors $t '!seg->lkey'
 gone fill__local_errors $t 'key != seg->lkey'
 gone fill__local_errors $t 'mr->pd != ctl->pd'
-gone fill__local_errors $t '!(mr->rights & WEFT_ACCESS_LOCAL)'
+gone fill__local_errors $t '!(mr->rights & right)'
 gone fill__local_errors $t 'seg->loff > mr->len'
-gone fill__local_errors $t 'len > mr->len - seg->loff'
-gone fill__local_errors $t 'len > WEFT_PAYLOAD_MAX'
+gone fill__local_errors $t 'seg->len > mr->len - seg->loff'
+gone fill__local_errors $t 'len > WEFT_PAYLOAD_MAX' '!mr || len > WEFT_PAYLOAD_MAX'
 gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
 gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > WEFT_SQ_DEPTH'
-gone fill__corrupt_ring $c/tx_claim.h 'q->len > WEFT_MSG_MAX'
+gone fill__corrupt_ring $c/tx_claim.h 'q->mlen > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\n'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\tif'
-swap fill__claimed $d 's->state == WEFT_SLOT_OUT' 1
+swap fill__claimed $d 'weft_slot_state(s) == WEFT_SLOT_OUT' 1
 swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 gone fill__claimed $d 'weft_tx_delivered(&q->tx, psn)'
 gone fill__last_goes_out $w 'wk->left' 'if (wk->left || !wk->held'
@@ -272,6 +273,70 @@ out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
 swap share__crowds $k "$out" "${out/>=/>}"
 swap share__crowds $k "$out" "${out/ + active/}"
 swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
+
+# ---- READs and atomics: what is carried out ----
+gone refuse__shape $a '!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)'
+gone refuse__shape $a '!last' ': !last'
+gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code)) {\n'
+gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code))\n'
+swap refuse__bounds $a mlen len 'WEFT_ACCESS_REMOTE_READ, moff, mlen'
+swap refuse__rights $a WEFT_ACCESS_REMOTE_READ WEFT_ACCESS_REMOTE_WRITE
+swap refuse__bounds $a 8 0 'WEFT_ACCESS_REMOTE_ATOMIC, 0, 8'
+swap refuse__rights $a WEFT_ACCESS_REMOTE_ATOMIC WEFT_ACCESS_REMOTE_WRITE
+swap refuse__rights $a 'v == WEFT_RX_NEW' 1 'return v == WEFT_RX_NEW'
+gone refuse__misaligned $a 'off & 7'
+gone refuse__memory_gone $a 'fetch(ctx, pool, off, p->hl, len)'
+gone small__answer_in_a_clone $a 'frame_resize(ctx, frame_len(ctx), p->hl + len)'
+cut small__answer_in_a_clone $a 'count(st, regrown)'
+gone small__answer_in_a_clone $w 'unlikely(db.op == WEFT_DB_ASK)'
+swap small__answer_in_a_clone $w 'db->claimed != 0' 0
+gone ask__window $a 'unlikely(weft_rx_lags(&q->rx, psn))'
+gone ask__window $a 'v == WEFT_RX_OUT'
+gone ask__window $a 'v == WEFT_RX_BUSY'
+gone ask__atomic_duplicates $a 'v == WEFT_RX_DUP'
+gone ask__atomic_duplicates $a 'weft_rx_recall(&q->rx, at, psn, &wk->result)'
+gone ask__no_result $c/rx_track.h '!set'
+gone ask__atomic_duplicates $c/rx_track.h '*(const volatile __u32 *)&r->psn != psn'
+cut ask__atomics $a 'weft_rx_remember(&q->rx, at, psn, wk->result)'
+swap ask__atomics $a 'h->op == WEFT_OP_FADD' 1
+gone ask__atomics $a 'bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8)'
+swap ask__read_duplicates $a 'v == WEFT_RX_NEW' 1 'v == WEFT_RX_NEW ? 0'
+swap ask__segments $a 'last ? WEFT_RX_QUIET : WEFT_RX_MORE' WEFT_RX_QUIET
+swap ask__quiet $a WEFT_RX_QUIET WEFT_RX_ARRIVAL 'last ? WEFT_RX_QUIET'
+gone ask__quiet $c/rx_track.h 'last == WEFT_RX_QUIET'
+
+# ---- what is asked for ----
+swap post__local_errors $t 'seg->op ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL' WEFT_ACCESS_LOCAL
+swap post__read $t 'seg->op ? 0 : seg->len' 'seg->len'
+gone post__atomics $t 'unlikely(seg->op >= WEFT_WQE_FADD)'
+swap post__read $t 'seg->op ? bpf_htonl(seg->len) : 0' 0
+gone post__nonsense $c/tx_claim.h 'q->moff > q->mlen'
+gone post__nonsense $c/tx_claim.h 'q->len > q->mlen - q->moff'
+gone post__nonsense $c/tx_claim.h 'q->op >= WEFT_WQE_OP_COUNT'
+gone post__nonsense $c/tx_claim.h '(q->op >= WEFT_WQE_FADD && q->len != 8)'
+gone post__atomics_wait $c/tx_claim.h '!weft_tx_atomic_may(tx)' 'q->op >= WEFT_WQE_FADD && !weft_tx_atomic_may(tx)'
+swap post__parts $c/tx_claim.h 'q->moff + sent' sent
+swap post__parts $c/tx_claim.h 'out->moff + out->len == out->mlen' 'left <= tx->payload'
+cut post__atomics $c/tx_claim.h 'tx->atomics_out++'
+
+# ---- what is believed of answers ----
+gone reply__ce $t 'wk->pkt.ce'
+gone reply__not_asked_for $t 'take < 0'
+gone reply__once $t '!take'
+gone reply__no_place $t 'place(ctx, mr->pool, mr->off + seg->loff, wk->pkt.hl, len)'
+swap reply__no_place $t WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_LOCAL 'local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE)'
+cut reply__placed $t 'wk->answer = 1'
+swap reply__late_nak $t '!weft_tx_delivered(&q->tx, psn)' 1
+swap reply__needs_its_own $w 'wk->acked = wk->answer = 0' 'wk->acked = 0'
+gone reply__not_asked_for $c/tx_score.h '!(tx->own[w] & bit)'
+gone reply__not_asked_for $c/tx_score.h 'out->len != len'
+gone reply__taken $c/tx_score.h 'tx->taken[w] & bit' 'if (tx->taken[w] & bit)'
+swap reply__taken $c/tx_score.h '!(tx->taken[weft_psn_word(a->psn)] & bit)' 1
+cut reply__atomic $c/tx_score.h 'tx->atomics_out--'
+swap reply__needs_its_own $c/tx_score.h 'bit & ~own' bit
+cut reply__needs_its_own $c/tx_score.h 'm &= ~tx->own[w]'
+swap reply__needs_its_own $c/tx_score.h '~tx->own[weft_psn_word(a->sack_base)]' '~0ull'
+gone reply__needs_its_own $c/tx_score.h own 'own && !weft_tx_delivered(tx, a->psn) &&'
 
 # ---- copies for whoever captures ----
 p=bpf/capture.bpf.h

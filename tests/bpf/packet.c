@@ -44,6 +44,40 @@ void pkt_data(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t ro
 	p->len = len;
 }
 
+void pkt_read(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff, uint32_t len)
+{
+	pkt_init(p, from, WEFT_OP_READ, psn);
+	p->h.flags = WEFT_F_LAST;
+	p->h.data.rkey = htonl(FX_S_KEY);
+	p->h.data.roff = htobe64(roff);
+	p->h.data.mlen = htonl(len);
+	p->h.data.rlen = htonl(len);
+}
+
+void pkt_atomic(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t psn, uint32_t asn,
+		uint64_t roff, uint64_t operand, uint64_t compare)
+{
+	pkt_init(p, from, op, psn);
+	p->h.flags = WEFT_F_LAST;
+	p->h.atomic.rkey = htonl(FX_T_KEY);
+	p->h.atomic.asn = htonl(asn);
+	p->h.atomic.roff = htobe64(roff);
+	p->h.atomic.operand = htobe64(operand);
+	p->h.atomic.compare = htobe64(compare);
+}
+
+void pkt_answer(struct pkt *p, const struct pkt *request, const struct fx_qp *from, uint32_t cum,
+		uint32_t msn, const void *payload, uint32_t len)
+{
+	pkt_reply(p, request, from, WEFT_OP_REPLY);
+	p->h.len = htons(len);
+	p->h.ack.cum = htonl(cum);
+	p->h.ack.msn = htonl(msn);
+	p->h.ack.sack_base = htonl(ntohl(p->h.psn) & ~63u);
+	p->payload = payload;
+	p->len = len;
+}
+
 void pkt_ack(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cum, uint32_t msn)
 {
 	pkt_init(p, from, WEFT_OP_ACK, psn);

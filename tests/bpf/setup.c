@@ -121,3 +121,16 @@ void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len)
 	};
 	weft_ring_publish(q->ring, prod + 1);
 }
+
+struct weft_wqe *fx_post_ask(struct fx_qp *q, enum weft_wqe_op op, uint64_t loff, uint64_t roff,
+			     uint32_t len)
+{
+	struct weft_wqe *e = &q->ring->sq[q->ring->sq_prod & (WEFT_SQ_DEPTH - 1)];
+
+	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_LOCAL_WRITE;
+	fx_post(q, loff, roff, len);
+	e->op = op;
+	e->lkey = FX_T_KEY;
+	e->rkey = FX_S_KEY;
+	return e;
+}

@@ -6,18 +6,36 @@ static struct frame f;
 
 static void packet(struct pkt *p, struct fx_qp *q, int op)
 {
+	struct pkt read;
+
 	switch (op) {
 	case WEFT_OP_DATA: pkt_data(p, q->peer, FX_PSN, 0, random_bytes(7), 100); break;
 	case WEFT_OP_ACK: pkt_ack(p, q->peer, FX_PSN, FX_PSN + 1, 0); break;
-	default: pkt_nak(p, q->peer, FX_PSN, WEFT_NAK_KEY); break;
+	case WEFT_OP_NAK: pkt_nak(p, q->peer, FX_PSN, WEFT_NAK_KEY); break;
+	case WEFT_OP_READ: pkt_read(p, q->peer, FX_PSN, 0, 100); break;
+	case WEFT_OP_REPLY:
+		pkt_read(&read, q, FX_PSN, 0, 100);
+		pkt_answer(p, &read, q->peer, FX_PSN, 0, random_bytes(7), 100);
+		break;
+	default: /* of a word that is 0xc5c5... */
+		pkt_atomic(p, q->peer, op, FX_PSN, 0, 8 - FX_T_OFF % 8, 0, 0);
 	}
 }
 
-#define EACH_OP(op) for (int op = WEFT_OP_DATA; op <= WEFT_OP_NAK; op++)
+#define EACH_OP(op) for (int op = WEFT_OP_DATA; op <= WEFT_OP_REPLY; op++)
 
-static void send_one(struct fx_qp *q)
+static bool is_reply(int op)
 {
-	fx_post(q, 0, 0, 100);
+	return op == WEFT_OP_ACK || op == WEFT_OP_NAK || op == WEFT_OP_REPLY;
+}
+
+/* What a reply is about: a READ if it is to bring something. */
+static void send_one(struct fx_qp *q, int op)
+{
+	if (op == WEFT_OP_REPLY)
+		fx_post_ask(q, WEFT_WQE_READ, 0, 0, 100);
+	else
+		fx_post(q, 0, 0, 100);
 	doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
 	assert_int_equal(fx_run(FX_FILL, &f), XDP_PASS);
 }
@@ -26,12 +44,18 @@ static void send_one(struct fx_qp *q)
 static void admit__good(void **state)
 {
 	static const int verdict[] = {
-		[WEFT_OP_DATA] = XDP_TX, [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP
+		[WEFT_OP_DATA] = XDP_TX,   [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP,
+		[WEFT_OP_READ] = XDP_TX,   [WEFT_OP_FADD] = XDP_TX,  [WEFT_OP_CSWAP] = XDP_TX,
+		[WEFT_OP_REPLY] = XDP_DROP
 	};
 	static const char *const counters[] = {
 		[WEFT_OP_DATA] = "rx_data rx_bytes=100 tx_ack",
 		[WEFT_OP_ACK] = "rx_ack absorbed",
 		[WEFT_OP_NAK] = "rx_nak",
+		[WEFT_OP_READ] = "rx_ask tx_ack",
+		[WEFT_OP_FADD] = "rx_ask tx_ack",
+		[WEFT_OP_CSWAP] = "rx_ask tx_ack",
+		[WEFT_OP_REPLY] = "rx_ack rx_reply rx_bytes=100 absorbed",
 	};
 
 	(void)state;
@@ -42,12 +66,14 @@ static void admit__good(void **state)
 			struct pkt p;
 
 			fx_reset(NULL);
-			send_one(q);
+			send_one(q, op);
+			fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights |= WEFT_ACCESS_REMOTE_READ;
+			fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights |= WEFT_ACCESS_REMOTE_ATOMIC;
 			packet(&p, q, op);
 			pkt_frame(&p, &f);
 			assert_int_equal(fx_run(FX_NIC, &f), verdict[op]);
 			expect_counters(counters[op]);
-			if (op == WEFT_OP_DATA)
+			if (op == WEFT_OP_DATA || op == WEFT_OP_REPLY)
 				memcpy(fx.want + FX_T_OFF, random_bytes(7), 100);
 			expect_pools();
 		}
@@ -61,7 +87,7 @@ static void admit__good(void **state)
  * with every operation and over both families, must be dropped, raise that one counter, and
  * change neither the frame nor any map nor memory.
  */
-enum { ON_DATA = 1, ON_REPLIES = 2, ON_ALL = ON_DATA | ON_REPLIES };
+enum { ON_DATA = 1, ON_REPLIES = 2, ON_ASKS = 4, ON_ALL = ON_DATA | ON_REPLIES | ON_ASKS };
 
 struct spoilt {
 	int on;
@@ -175,12 +201,12 @@ static bool length(struct pkt *p, struct fx_qp *q, uint32_t way)
 	return true;
 }
 
-/* Cut in transit with lengths corrected; ACK and NAK bring nothing. */
+/* Cut in transit with lengths corrected; only DATA and REPLY bring something. */
 static bool length_agreed(struct pkt *p, struct fx_qp *q, uint32_t way)
 {
 	(void)q;
 	(void)way;
-	if (p->h.op == WEFT_OP_DATA) {
+	if (p->h.op == WEFT_OP_DATA || p->h.op == WEFT_OP_REPLY) {
 		p->len -= 1;
 	} else {
 		p->payload = random_bytes(1);
@@ -269,14 +295,14 @@ static void refused(void **state)
 
 	EACH_OP(op)
 	{
-		if (!(s->on & (op == WEFT_OP_DATA ? ON_DATA : ON_REPLIES)))
+		if (!(s->on & (op == WEFT_OP_DATA ? ON_DATA : is_reply(op) ? ON_REPLIES : ON_ASKS)))
 			continue;
 		BOTH(q)
 		{
 			uint32_t done = 0;
 
 			fx_reset(NULL);
-			send_one(q);
+			send_one(q, op);
 			for (uint32_t way = s->from; way < s->from + s->ways; way++) {
 				struct pkt p;
 

@@ -195,8 +195,99 @@ static void small__fits(void **state)
 	end();
 }
 
+static const uint8_t *source(uint64_t roff)
+{
+	return fx.source + FX_S_OFF + roff;
+}
+
+/* In f, a READ of q's memory, by a frame without room. */
+static void read_of(struct fx_qp *q, struct pkt *p, uint32_t psn, uint32_t len, uint8_t tos)
+{
+	fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights |= WEFT_ACCESS_REMOTE_READ;
+	pkt_read(p, q->peer, psn, 2000, len);
+	p->tos = tos;
+	p->h.ev = 9;
+	pkt_frame(p, &f);
+}
+
+/* The answer has no room in the frame that asks: nothing is done yet, a clone is asked in its place. */
+static void small__answer_in_a_clone(void **state)
+{
+	static const uint32_t lens[] = { 400, 1408, FX_FULL };
+
+	(void)state;
+	begin();
+	BOTH(q)
+	{
+		for (uint32_t i = 0; i < 6; i++) {
+			uint32_t n = lens[i % 3];
+			struct frame want;
+			struct pkt p, a;
+
+			fx_reset(NULL);
+			read_of(q, &p, FX_PSN, n, i < 3 ? 2 : 3);
+			receive();
+			expect_counters("regrown spawned=1");
+			expect_same();
+			assert_true(take());
+			assert_true(take());
+			f = fx.out;
+			assert_int_equal(fx_run(FX_FILL, &f), XDP_PASS);
+			expect_counters(i < 3 ? "rx_ask tx_ack" : "rx_ask rx_ce tx_ack");
+			pkt_answer(&a, &p, q, FX_PSN, 0, source(2000), n);
+			a.h.flags = i < 3 ? 0 : WEFT_F_CE;
+			a.h.ack.sack = htobe64(1ull << FX_PSN % 64);
+			pkt_frame(&a, &want);
+			expect_frame(&want);
+			assert_true(!q->v6 || pkt_csum_ok(&fx.out));
+
+			/* its QP is another by now, or closed, or its owner dead */
+			q->ctl->qpn ^= 1u << 20;
+			expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
+			q->ctl->qpn ^= 1u << 20;
+			q->ctl->state = WEFT_QP_CLOSED;
+			expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
+			q->ctl->state = WEFT_QP_RTS;
+			fx_kill_owner();
+			expect_inert(FX_FILL, &f, XDP_DROP, "drop.template");
+		}
+	}
+	end();
+}
+
+/* What its headroom has place for, the frame brings back itself. */
+static void small__answer_fits(void **state)
+{
+	static const uint32_t lens[] = { 0, 1, 8, 64, 150, 270 };
+
+	(void)state;
+	begin();
+	BOTH(q)
+	{
+		fx_reset(NULL);
+		for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			struct frame want;
+			struct pkt p, a;
+
+			read_of(q, &p, FX_PSN, lens[i], 2);
+			fx_qp_init(q, FX_PSN, FX_FULL);
+			receive();
+			expect_counters("rx_ask tx_ack");
+			assert_true(take());
+			pkt_answer(&a, &p, q, FX_PSN, 0, source(2000), lens[i]);
+			a.h.ack.sack = htobe64(1ull << FX_PSN % 64);
+			pkt_frame(&a, &want);
+			expect_frame(&want);
+			assert_false(take());
+		}
+	}
+	end();
+}
+
 const struct CMUnitTest fx_tests_small[] = {
 	FX_TEST(small__is_replaced),
 	FX_TEST(small__fits),
+	FX_TEST(small__answer_in_a_clone),
+	FX_TEST(small__answer_fits),
 	FX_END,
 };

@@ -261,7 +261,8 @@ static void explain_payload(const struct pinned *p, struct facts *f)
  */
 static void explain_growth(struct facts *f)
 {
-	uint64_t sent = f->stats.count.tx_data, small = f->stats.count.regrown;
+	uint64_t sent = f->stats.count.tx_data + f->stats.count.rx_ask;
+	uint64_t small = f->stats.count.regrown;
 	bool veth = !strcmp(f->room.driver, "veth");
 	char seen[96];
 

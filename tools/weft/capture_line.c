@@ -149,6 +149,20 @@ static void text_of(FILE *f, const struct view *v)
 			ntohl(h->data.msn), ntohl(h->data.moff), ntohl(h->data.mlen),
 			ntohl(h->data.rkey), (uint64_t)be64toh(h->data.roff));
 		break;
+	case WEFT_OP_READ:
+		fprintf(f, " len %u msg %u %u/%u key 0x%08x off %" PRIu64, ntohl(h->data.rlen),
+			ntohl(h->data.msn), ntohl(h->data.moff), ntohl(h->data.mlen),
+			ntohl(h->data.rkey), (uint64_t)be64toh(h->data.roff));
+		break;
+	case WEFT_OP_FADD:
+	case WEFT_OP_CSWAP:
+		fprintf(f, " atomic %u key 0x%08x off %" PRIu64 " operand %" PRIu64,
+			ntohl(h->atomic.asn), ntohl(h->atomic.rkey),
+			(uint64_t)be64toh(h->atomic.roff), (uint64_t)be64toh(h->atomic.operand));
+		if (h->op == WEFT_OP_CSWAP)
+			fprintf(f, " compare %" PRIu64, (uint64_t)be64toh(h->atomic.compare));
+		break;
+	case WEFT_OP_REPLY: fprintf(f, " len %u", ntohs(h->len)); /* fallthrough */
 	case WEFT_OP_ACK:
 		fprintf(f, " cum %u msgs %u sack %s", ntohl(h->ack.cum), ntohl(h->ack.msn),
 			sack_text(h, sack, sizeof(sack)));
@@ -174,11 +188,24 @@ static void json_of(FILE *f, const struct view *v)
 		ntohl(h->dqpn), ntohl(h->psn), flag_text(h, flags));
 	switch (h->op) {
 	case WEFT_OP_DATA:
+	case WEFT_OP_READ:
 		fprintf(f,
 			",\"payload\":%u,\"msn\":%u,\"moff\":%u,\"mlen\":%u,\"key\":%u,\"roff\":%" PRIu64,
 			ntohs(h->len), ntohl(h->data.msn), ntohl(h->data.moff), ntohl(h->data.mlen),
 			ntohl(h->data.rkey), (uint64_t)be64toh(h->data.roff));
+		if (h->op == WEFT_OP_READ)
+			fprintf(f, ",\"rlen\":%u", ntohl(h->data.rlen));
 		break;
+	case WEFT_OP_FADD:
+	case WEFT_OP_CSWAP:
+		fprintf(f,
+			",\"asn\":%u,\"key\":%u,\"roff\":%" PRIu64 ",\"operand\":%" PRIu64
+			",\"compare\":%" PRIu64,
+			ntohl(h->atomic.asn), ntohl(h->atomic.rkey),
+			(uint64_t)be64toh(h->atomic.roff), (uint64_t)be64toh(h->atomic.operand),
+			(uint64_t)be64toh(h->atomic.compare));
+		break;
+	case WEFT_OP_REPLY: fprintf(f, ",\"payload\":%u", ntohs(h->len)); /* fallthrough */
 	case WEFT_OP_ACK:
 		fprintf(f, ",\"cum\":%u,\"msn\":%u,\"sack\":\"%s\"", ntohl(h->ack.cum),
 			ntohl(h->ack.msn), sack_text(h, sack, sizeof(sack)));

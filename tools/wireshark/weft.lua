@@ -15,10 +15,16 @@ local cm = Proto("weft_cm", "weft connection set-up")
 local db = Proto("weft_db", "weft doorbell or template")
 
 local HDR, CM_LEN, BYE_LEN, DB_LEN = 64, 56, 12, 20
-local EV_PORT0, EV_MAX, MSG_MAX = 49152, 64, 2 ^ 30
-local DATA, ACK, NAK = 1, 2, 3
+local EV_PORT0, EV_MAX, MSG_MAX, PAYLOAD_MAX = 49152, 64, 2 ^ 30, 3328
+local VERSION = 2
+local DATA, ACK, NAK, READ, FADD, CSWAP, REPLY = 1, 2, 3, 4, 5, 6, 7
 
-local opcodes = { [DATA] = "DATA", [ACK] = "ACK", [NAK] = "NAK" }
+local opcodes = {
+	[DATA] = "DATA", [ACK] = "ACK", [NAK] = "NAK", [READ] = "READ", [FADD] = "FADD", [CSWAP] = "CSWAP",
+	[REPLY] = "REPLY",
+}
+local requests = { [DATA] = true, [READ] = true, [FADD] = true, [CSWAP] = true }
+local answers = { [ACK] = true, [NAK] = true, [REPLY] = true }
 local naks = {
 	[1] = "remote key is not valid",
 	[2] = "message does not fit the remote memory region",
@@ -26,6 +32,7 @@ local naks = {
 	[4] = "remote memory region is in another protection domain",
 	[5] = "remote queue pair is closed",
 	[6] = "remote memory is gone",
+	[7] = "atomic at an address that is no multiple of 8",
 }
 local cm_types = { [1] = "REQUEST", [2] = "REPLY", [3] = "READY", [4] = "BYE" }
 local refusals = {
@@ -35,7 +42,7 @@ local refusals = {
 	[3] = "the way back leaves through another interface",
 	[4] = "the path carries no useful packet",
 }
-local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW" }
+local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW", [5] = "ASK" }
 local check_status = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
 
 -- ---- fields ------------------------------------------------------------------------------------
@@ -45,8 +52,8 @@ local f = {
 	flags = ProtoField.uint8("weft.flags", "Flags", base.HEX),
 	last = ProtoField.bool("weft.flags.last", "LAST: last segment of its message", 8, nil, 0x01),
 	retx = ProtoField.bool("weft.flags.retx", "RETX: this PSN was sent before", 8, nil, 0x02),
-	ce = ProtoField.bool("weft.flags.ce", "CE: the DATA arrived with congestion experienced", 8, nil, 0x04),
-	dup = ProtoField.bool("weft.flags.dup", "DUP: the DATA had been placed before", 8, nil, 0x08),
+	ce = ProtoField.bool("weft.flags.ce", "CE: the request arrived with congestion experienced", 8, nil, 0x04),
+	dup = ProtoField.bool("weft.flags.dup", "DUP: the request had been seen before", 8, nil, 0x08),
 	ev = ProtoField.uint8("weft.ev", "Entropy value"),
 	dqpn = ProtoField.uint32("weft.dqpn", "Destination QP", base.HEX),
 	slot = ProtoField.uint32("weft.dqpn.slot", "Slot", base.DEC, nil, 0x0000ffff),
@@ -64,6 +71,12 @@ local f = {
 	roff = ProtoField.uint64("weft.data.roff", "Offset in the memory region"),
 	moff = ProtoField.uint32("weft.data.moff", "Offset in the message"),
 	mlen = ProtoField.uint32("weft.data.mlen", "Message length"),
+	rlen = ProtoField.uint32("weft.data.rlen", "Bytes asked for"),
+	akey = ProtoField.uint32("weft.atomic.rkey", "Remote key", base.HEX),
+	asn = ProtoField.uint32("weft.atomic.asn", "Number of the atomic"),
+	aoff = ProtoField.uint64("weft.atomic.roff", "Offset in the memory region"),
+	operand = ProtoField.uint64("weft.atomic.operand", "Operand", base.HEX_DEC),
+	compare = ProtoField.uint64("weft.atomic.compare", "Compare", base.HEX_DEC),
 	payload = ProtoField.bytes("weft.payload", "Payload"),
 	cum = ProtoField.uint32("weft.ack.cum", "Cumulative PSN", base.DEC, nil, nil, "Every PSN before it is placed"),
 	amsn = ProtoField.uint32("weft.ack.msn", "Messages placed"),
@@ -78,7 +91,7 @@ local f = {
 	-- what other packets say about this one
 	stream = ProtoField.uint32("weft.stream", "Connection index"),
 	setup = ProtoField.framenum("weft.setup_in", "Connection set up in", base.NONE, frametype.NONE),
-	request = ProtoField.framenum("weft.request_in", "Answers the DATA in", base.NONE, frametype.REQUEST),
+	request = ProtoField.framenum("weft.request_in", "Answers the request in", base.NONE, frametype.REQUEST),
 	response = ProtoField.framenum("weft.response_in", "Answered in", base.NONE, frametype.RESPONSE),
 	time = ProtoField.relative_time("weft.time", "Response time"),
 	retx_of = ProtoField.framenum("weft.analysis.retransmission_of", "Sent before in", base.NONE,
@@ -86,7 +99,7 @@ local f = {
 	retx_after = ProtoField.relative_time("weft.analysis.retransmission_after", "Time since then"),
 	copy_of = ProtoField.framenum("weft.analysis.duplicate_of", "Copy of the packet in", base.NONE,
 		frametype.RETRANS_PREV),
-	ack_of = ProtoField.framenum("weft.analysis.duplicate_ack_of", "The same DATA was answered in", base.NONE,
+	ack_of = ProtoField.framenum("weft.analysis.duplicate_ack_of", "The same request was answered in", base.NONE,
 		frametype.DUP_ACK),
 	tries = ProtoField.uint32("weft.analysis.tries", "Transmission"),
 }
@@ -138,7 +151,8 @@ local x = {
 	unseen = ProtoExpert.new("weft.expert.retransmission_unseen",
 		"Retransmission of a packet that is not in this capture", G.SEQUENCE, S.NOTE),
 	copy = ProtoExpert.new("weft.expert.duplicate", "The network doubled this packet", G.SEQUENCE, S.NOTE),
-	dup_ack = ProtoExpert.new("weft.expert.duplicate_ack", "Duplicate ACK", G.SEQUENCE, S.NOTE),
+	dup_ack = ProtoExpert.new("weft.expert.duplicate_ack", "Duplicate answer", G.SEQUENCE, S.NOTE),
+	answer = ProtoExpert.new("weft.expert.answer", "Not what was asked for", G.PROTOCOL, S.ERROR),
 	ce = ProtoExpert.new("weft.expert.ce", "Congestion experienced, echoed", G.SEQUENCE, S.NOTE),
 	clone = ProtoExpert.new("weft.expert.clone", "A clone without a packet, for no receiver", G.PROTOCOL, S.CHAT),
 }
@@ -241,7 +255,8 @@ local function side_of(conn, addr)
 	return side
 end
 
-local function seen_data(conn, pinfo, psn, ts)
+-- op: of the request; len: the payload that its answer has
+local function seen_request(conn, pinfo, psn, ts, op, len)
 	local side = side_of(conn, tostring(pinfo.src))
 	local r, before = {}, side.psn[psn]
 	local id = psn .. ":" .. ts
@@ -255,12 +270,12 @@ local function seen_data(conn, pinfo, psn, ts)
 		r.retx_of, r.retx_after = before.frame, pinfo.rel_ts - before.time
 	end
 	r.tries = before and before.tries + 1 or 1
-	side.psn[psn] = { frame = pinfo.number, time = pinfo.rel_ts, tries = r.tries }
+	side.psn[psn] = { frame = pinfo.number, time = pinfo.rel_ts, tries = r.tries, op = op, len = len }
 	side.sent[id] = side.psn[psn]
 	return r
 end
 
-local function seen_answer(conn, pinfo, psn, ts)
+local function seen_answer(conn, pinfo, psn, ts, op, len)
 	local sent = side_of(conn, tostring(pinfo.dst)).sent[psn .. ":" .. ts]
 	local r = {}
 
@@ -268,6 +283,8 @@ local function seen_answer(conn, pinfo, psn, ts)
 		return r
 	end
 	r.request, r.time, r.ack_of = sent.frame, pinfo.rel_ts - sent.time, sent.answer
+	r.asked = sent.op
+	r.wrong = op ~= NAK and (op == ACK) ~= (sent.op == DATA) or op == REPLY and len ~= sent.len
 	if not sent.answer then
 		sent.answer = pinfo.number
 		frames[sent.frame].response = pinfo.number
@@ -329,7 +346,8 @@ local function sack_ranges(high, low, base)
 	return ranges, count
 end
 
-local function dissect_data(tvb, tree, flags, len)
+-- DATA and READ; len: of the segment
+local function dissect_data(tvb, tree, op, flags, len)
 	local moff, mlen = tvb(48, 4):uint(), tvb(52, 4):uint()
 	local item
 
@@ -346,8 +364,30 @@ local function dissect_data(tvb, tree, flags, len)
 	if mlen > MSG_MAX then
 		item:add_proto_expert_info(x.len, "The message is longer than 1 GiB")
 	end
-	zeros(tree, tvb, 56, 8, f.rsvd, x.rsvd)
+	if op == READ then
+		item = tree:add(f.rlen, tvb(56, 4))
+		if len > PAYLOAD_MAX then
+			item:add_proto_expert_info(x.len, "More than an answer carries")
+		end
+		zeros(tree, tvb, 60, 4, f.rsvd, x.rsvd)
+	else
+		zeros(tree, tvb, 56, 8, f.rsvd, x.rsvd)
+	end
 	return string.format(" Len=%d Msg=%d %d/%d", len, tvb(36, 4):uint(), moff, mlen)
+end
+
+local function dissect_atomic(tvb, tree, op, flags)
+	tree:add(f.akey, tvb(32, 4))
+	tree:add(f.asn, tvb(36, 4))
+	tree:add(f.aoff, tvb(40, 8))
+	tree:add(f.operand, tvb(48, 8))
+	if op == CSWAP then
+		tree:add(f.compare, tvb(56, 8))
+	end
+	if not has(flags, 0x01) then
+		tree:add_proto_expert_info(x.last, "An atomic without LAST")
+	end
+	return string.format(" Atomic=%d", tvb(36, 4):uint())
 end
 
 local function dissect_ack(tvb, tree)
@@ -423,7 +463,7 @@ local function analysis(tvb, pinfo, tree, conn, op, flags, r)
 
 	add_generated(tree, f.stream, conn.stream)
 	add_generated(tree, f.setup, conn.setup)
-	if op == DATA then
+	if requests[op] then
 		add_generated(tree, f.response, r.response)
 		add_generated(tree, f.tries, r.tries)
 		item = add_generated(tree, f.copy_of, r.copy_of)
@@ -445,13 +485,17 @@ local function analysis(tvb, pinfo, tree, conn, op, flags, r)
 		if r.time then
 			add_generated(tree, f.time, seconds(r.time))
 		end
-		item = add_generated(tree, f.ack_of, r.ack_of)
-		if item or (op == ACK and has(flags, 0x08)) then
-			(item or tree):add_proto_expert_info(x.dup_ack,
-				has(flags, 0x08) and "Duplicate ACK: the DATA had been placed before" or nil)
-			marks = " [duplicate ACK]"
+		if r.wrong then
+			tree:add_proto_expert_info(x.answer,
+				string.format("Not what was asked for: the request is a %s", opcodes[r.asked]))
 		end
-		if op == ACK and has(flags, 0x04) then
+		item = add_generated(tree, f.ack_of, r.ack_of)
+		if item or (op ~= NAK and has(flags, 0x08)) then
+			(item or tree):add_proto_expert_info(x.dup_ack,
+				has(flags, 0x08) and "Duplicate answer: the request had been seen before" or nil)
+			marks = op == REPLY and " [duplicate REPLY]" or " [duplicate ACK]"
+		end
+		if op ~= NAK and has(flags, 0x04) then
 			tree:add_proto_expert_info(x.ce)
 			marks = marks .. " [CE]"
 		end
@@ -461,7 +505,7 @@ end
 
 local function dissect_flags(tvb, tree, op, flags)
 	local item = tree:add(f.flags, tvb(2, 1))
-	local allowed = op == DATA and 0x03 or op == ACK and 0x0c or 0
+	local allowed = requests[op] and 0x03 or (op == ACK or op == REPLY) and 0x0c or 0
 	local names = {}
 
 	for _, b in ipairs({ { f.last, 0x01, "LAST" }, { f.retx, 0x02, "RETX" }, { f.ce, 0x04, "CE" },
@@ -487,7 +531,7 @@ local function dissect_head(tvb, tree)
 	local item
 
 	item = tree:add(f.ver, tvb(0, 1))
-	if tvb(0, 1):uint() ~= 1 then
+	if tvb(0, 1):uint() ~= VERSION then
 		item:add_proto_expert_info(x.version)
 	end
 	item = tree:add(f.op, tvb(1, 1))
@@ -507,7 +551,7 @@ end
 
 function weft.dissector(tvb, pinfo, root)
 	local cap, len = tvb:len(), tvb:reported_len()
-	local tree, op, flags, plen, psn, item, info, conn, status, want, r
+	local tree, op, flags, plen, psn, slen, item, info, conn, status, want, r
 
 	if cap == 0 then
 		return 0
@@ -528,12 +572,14 @@ function weft.dissector(tvb, pinfo, root)
 		learn_from_comment(pinfo)
 	end
 	op, flags, plen, psn = tvb(1, 1):uint(), tvb(2, 1):uint(), tvb(28, 2):uint(), tvb(16, 4):uint()
+	-- the segment: what it brings, or is to bring
+	slen = op == READ and tvb(56, 4):uint() or (op == FADD or op == CSWAP) and 8 or plen
 	conn = conn_of(tvb(8, 8):bytes():tohex(true))
 	status, want = verify(tvb, conn)
 	if not pinfo.visited then
 		-- the receiver drops what is damaged, and nothing in it is to be believed
-		r = status == 0 and {} or op == DATA and seen_data(conn, pinfo, psn, tvb(20, 4):uint())
-			or (op == ACK or op == NAK) and seen_answer(conn, pinfo, psn, tvb(20, 4):uint()) or {}
+		r = status == 0 and {} or requests[op] and seen_request(conn, pinfo, psn, tvb(20, 4):uint(), op, slen)
+			or answers[op] and seen_answer(conn, pinfo, psn, tvb(20, 4):uint(), op, plen) or {}
 		frames[pinfo.number] = r
 	else
 		r = frames[pinfo.number] or {}
@@ -556,15 +602,17 @@ function weft.dissector(tvb, pinfo, root)
 	if plen ~= len - HDR then
 		item:add_proto_expert_info(x.len,
 			string.format("Payload length is %d, UDP carries %d", plen, len - HDR))
-	elseif plen > 0 and (op == ACK or op == NAK) then
-		item:add_proto_expert_info(x.len, "An answer carries no payload")
+	elseif plen > 0 and op ~= DATA and op ~= REPLY then
+		item:add_proto_expert_info(x.len, (opcodes[op] or "This") .. " carries no payload")
 	end
 	zeros(tree, tvb, 30, 2, f.rsvd, x.rsvd)
 
-	if op == DATA then
-		info = dissect_data(tvb, tree, flags, plen)
-	elseif op == ACK then
-		info = dissect_ack(tvb, tree)
+	if op == DATA or op == READ then
+		info = dissect_data(tvb, tree, op, flags, slen)
+	elseif op == FADD or op == CSWAP then
+		info = dissect_atomic(tvb, tree, op, flags)
+	elseif op == ACK or op == REPLY then
+		info = (op == REPLY and string.format(" Len=%d", plen) or "") .. dissect_ack(tvb, tree)
 	elseif op == NAK then
 		info = dissect_nak(tvb, tree)
 	else
@@ -616,7 +664,7 @@ local function dissect_setup(tvb, at, pinfo, tree)
 		item:add_proto_expert_info(xc.version)
 	end
 	item = tree:add(c.packets, tvb(at + 6, 2))
-	if tvb(at + 6, 2):uint() ~= 1 then
+	if tvb(at + 6, 2):uint() ~= VERSION then
 		item:add_proto_expert_info(xc.version)
 	end
 	item = tree:add(c.type, tvb(at + 8, 2))
@@ -773,7 +821,7 @@ end
 local function looks_like_weft(tvb, pinfo)
 	local len = tvb:reported_len()
 
-	return tvb:len() >= HDR and tvb(0, 1):uint() == 1 and opcodes[tvb(1, 1):uint()] ~= nil
+	return tvb:len() >= HDR and tvb(0, 1):uint() == VERSION and opcodes[tvb(1, 1):uint()] ~= nil
 		and tvb(2, 1):uint() < 16 and tvb(3, 1):uint() < EV_MAX
 		and pinfo.src_port == EV_PORT0 + tvb(3, 1):uint()
 		and tvb(28, 2):uint() == len - HDR and tvb(30, 2):uint() == 0

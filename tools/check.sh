@@ -161,7 +161,7 @@ count_tap() {
 #   suite    nothing runs beside it: it promises times, or keeps all processors busy
 #   waits    it sleeps most of the time and has time to spare where it promises any
 #   fills    it computes and promises no time, has no network and loads no program into the kernel: it
-#            takes, at idle priority, what time those that wait leave
+#            takes, at idle priority, what time those that wait leave; LIMIT counts that too
 #
 # run_suites runs those that wait one by one with as many that fill beside them as there are
 # processors, then what is left to fill, then the others one by one. Their results are printed in the
@@ -202,19 +202,29 @@ begin_suite() {
 	local i=$1 words
 	eval "words=(${commands[i]})"
 	words=("${words[@]:3}")
-	# what others have in the kernel meanwhile is not a fill's to complain about
-	[ "${kinds[i]}" != fills ] || words=(env LAB_SHARED=1 chrt --idle 0 "${words[@]}")
+	[ "${kinds[i]}" != fills ] || [ -z "$waiting" ] || words=(chrt --idle 0 "${words[@]}")
 	states[i]=runs began[i]=${EPOCHREALTIME/./}
 	timeout -k 10 "${limits[i]}" "${words[@]}" >"$tmp/$i.out" 2>&1 </dev/null &
 	running[$!]=$i
 }
+# Nobody waits any more: the processes of those that fill are like others now.
+wake_fills() {
+	local pid p
+	for pid in "${!running[@]}"; do
+		for p in $(pgrep -g "$pid"); do chrt --all-tasks --other --pid 0 "$p"; done
+	done 2>/dev/null
+}
 begin_suites() {
-	local n first
+	local n first waiting
 
-	count new waits
-	local waiting=$first
 	count runs waits
-	[ "$n" -gt 0 ] || [ -z "$waiting" ] || begin_suite "$waiting"
+	waiting=$first
+	[ -n "$waiting" ] || {
+		count new waits
+		waiting=$first
+		[ -z "$waiting" ] || begin_suite "$waiting"
+	}
+	[ -n "$waiting" ] || wake_fills
 	while :; do
 		count runs fills
 		[ "$n" -lt "$(nproc)" ] || break
@@ -316,20 +326,20 @@ if [ -n "$fast" ]; then
 	each waits unit 30 "$O"/tests/unit/*
 	have tests/bpf && waits bpf 30 "$O/tests/bpf/weft-bpf-test"
 	have tests/net/smoke.sh && waits net/smoke 30 tests/net/smoke.sh
-	have tests/sim && fills sim 30 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
+	have tests/sim && fills sim 60 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
 else
 	each waits unit 120 "$O"/tests/unit/*
 	net waits
 	# the longest first
-	have tests/sim && fills sim-mutants 900 tests/sim/mutate.sh
-	each fills matrix 900 tests/matrix/test_arm64.sh tests/matrix/test_compilers.sh
-	fills lint 900 tools/lint.sh
+	have tests/sim && fills sim-mutants 1800 tests/sim/mutate.sh
+	each fills matrix 1800 tests/matrix/test_arm64.sh tests/matrix/test_compilers.sh
+	fills lint 1800 tools/lint.sh
 	have tests/sim && {
-		fills sim 900 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
-		fills sim-coverage 900 tools/coverage.sh
-		fills sim-sanitized 900 "$O/tests/sim/weft-sim-san" --seeds 200
+		fills sim 1800 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
+		fills sim-coverage 1800 tools/coverage.sh
+		fills sim-sanitized 1800 "$O/tests/sim/weft-sim-san" --seeds 200
 	}
-	have tests/man && fills man 300 tests/man/test_man.sh
+	have tests/man && fills man 1800 tests/man/test_man.sh
 	net suite
 	have tests/bpf && {
 		suite bpf 120 "$O/tests/bpf/weft-bpf-test"

@@ -133,6 +133,11 @@ kernel_memory() {
 	awk '/^(VmallocUsed|Percpu|SUnreclaim):/ { n += $2 } END { print n }' /proc/meminfo
 }
 
+memory_is_back() {	# since $MEMORY; $MORE
+	MORE=$(($(kernel_memory) - MEMORY))
+	((MORE < 16384))
+}
+
 maps_gone() {
 	local id
 	for id in "${MAPS_SEEN[@]}"; do

@@ -19,6 +19,7 @@ QUIET_MS=15000		# between two looks at the hosts at rest
 declare -A A B KIND PID QPS UNTIL KILLED STOPPED MAY MUST MUST_MS CUT
 FLOWS=() FLOW=0 UNDO=()
 declare -A HURT		# host: why it is out of order just now
+declare -A DOWN		# host: since when its link is down, which is meant to be for a moment
 # Results
 DONE=0 FAILED=0 UNTOUCHED=0 WRONG=() HARMED=() LATE=() SHUT=() TIMED=0 WORST_LOCAL=0 WORST_REMOTE=0
 
@@ -109,20 +110,29 @@ begun() {
 	local f t
 	ms t
 	for f in "${FLOWS[@]}"; do
-		case "${CUT[$f]} ${A[$f]} ${B[$f]} " in " "*" $1 "*) CUT[$f]=$t ;; esac
+		case "${CUT[$f]}  ${A[$f]} ${B[$f]} " in " "*" $1 "*) CUT[$f]=$t ;; esac
+	done
+}
+
+# This machine is busy: a link is down for longer than was meant, and its flows may notice.
+slow_links() {
+	local n t
+	ms t
+	for n in ${DOWN[@]+"${!DOWN[@]}"}; do
+		((t - ${DOWN[$n]} < 600)) || hit_host "$n" slow-link '' ''
 	done
 }
 
 on_time() {	# the flow's error came when it should
-	local f=$1 at late
+	local f=$1 at late since=${CUT[$1]:-${MUST[$1]}}
 	at=$(sed -n 's/^failed [0-9]* at \([0-9]*\)\.\([0-9]*\): .*/\1\2/p' "$LAB_TMP/$f" | head -n 1)
 	if [ -z "$at" ]; then	# over before the fault reached it?
-		((UNTIL[$f] <= MUST[$f] + MUST_MS[$f])) ||
+		((UNTIL[$f] <= since + MUST_MS[$f])) ||
 			trouble LATE "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}) did not fail" "$LAB_TMP/$f"
 		return
 	fi
 	((at >= ${MUST[$f]})) || return	# it failed of something else before
-	late=$((at - ${CUT[$f]:-${MUST[$f]}}))
+	late=$((at - since))
 	TIMED=$((TIMED + 1))
 	if [ "${MUST_MS[$f]}" = $LOCAL_MS ]; then
 		((late <= WORST_LOCAL)) || WORST_LOCAL=$late
@@ -153,6 +163,7 @@ judge() {	# judge FLOW STATUS
 
 collect() {
 	local f rc keep=()
+	slow_links
 	for f in "${FLOWS[@]}"; do
 		if ended "${PID[$f]}"; then
 			rc=0
@@ -180,6 +191,7 @@ server_stop() {	# server_stop N SIGNAL: and see how it ends
 	local n=$1 rc=0
 	[ -n "${SERVER_PID[$n]}" ] || return 0
 	kill "-$2" "${SERVER_PID[$n]}"
+	begun "$n"
 	until_true 20 ended "${SERVER_PID[$n]}" ||
 		{ trouble SHUT "host $n: the server hangs" "$LAB_TMP/s$n"; kill -KILL "${SERVER_PID[$n]}"; }
 	lab_wait "${SERVER_PID[$n]}" 2>/dev/null || rc=$?
@@ -214,13 +226,11 @@ undo_due() {
 	UNDO=(${keep[@]+"${keep[@]}"} ${UNDO[@]+"${UNDO[@]}"})
 }
 
-link_up() {	# link_up N NS DEV SINCE SHORT
-	local t
+link_up() {	# link_up N NS DEV
 	ip -n "$2" link set "$3" up
 	[ "$3" != e0 ] || ip -n "$2" addr replace "fd09::$1/64" dev e0 nodad
-	ms t
-	# this machine was busy: it was longer than meant
-	[ "$5" = 0 ] || ((t - $4 < 600)) || hit_host "$1" slow-link '' ''
+	slow_links
+	unset "DOWN[$1]"
 	HURT[$1]=
 }
 
@@ -231,15 +241,14 @@ back() {
 }
 
 link() {	# link N NS DEV MS
-	local t short=0
-	(($4 > 500)) || short=1
+	local t
 	HURT[$1]="link "
 	hit_connecting "$1" link
 	ms t
-	[ $short = 1 ] || hit_host "$1" link $REMOTE_MS $REMOTE_MS
+	if (($4 > 500)); then hit_host "$1" link $REMOTE_MS $REMOTE_MS; else DOWN[$1]=$t; fi
 	ip -n "$2" link set "$3" down
 	begun "$1"
-	later "$4" link_up "$1" "$2" "$3" "$t" $short
+	later "$4" link_up "$1" "$2" "$3"
 }
 
 replug() {
@@ -273,12 +282,14 @@ fault() {	# fault KIND N
 		HURT[$n]="down "
 		hit_host "$n" down $LOCAL_MS $LOCAL_MS
 		"$WEFT" -n "${NS[$n]}" down e0 >/dev/null
+		begun "$n"
 		rnd 500; later "$R" back "$n"
 		;;
 	doorbell)
 		HURT[$n]="doorbell "
 		hit_host "$n" doorbell $LOCAL_MS $LOCAL_MS
 		ip -n "${NS[$n]}" link del "weft$(ip -n "${NS[$n]}" -o link show dev e0 | cut -d: -f1)t"
+		begun "$n"
 		rnd 500; later "$R" doorbell_back "$n"
 		;;
 	kill-server)
@@ -471,10 +482,6 @@ t "${#HARMED[@]} == 0" "$UNTOUCHED flows that nothing touched: none failed"
 t "${#LATE[@]} == 0" "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms by a time-out)"
 t "${#SHUT[@]} == 0" "servers and clients end, begin and begin again"
 lab_down
-memory_is_back() {
-	MORE=$(($(kernel_memory) - MEMORY))
-	((MORE < 16384))
-}
 until_true 30 memory_is_back	# compilers beside have some for a moment
 # others may take some meanwhile
 [ "$LAB_SHARED" = 1 ] || t "MORE < 16384" "kernel memory as before ($MORE KiB more)"

@@ -265,7 +265,7 @@ struct weft_event { /* ring buffer record */
 	X(unsent, "acknowledges what was never sent")                     \
 	X(reply, "frame could not be turned into its reply")              \
 	X(doorbell, "doorbell is malformed or names no QP")               \
-	X(template, "unfilled frame: nothing left to send")               \
+	X(template, "clone that found nothing left to send")              \
 	X(fill, "frame could not be filled after its claim")
 
 /* clang-format off */

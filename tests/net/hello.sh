@@ -8,7 +8,7 @@ hello() {
 	: >"$LAB_TMP/heard"
 	lab_spawn_in "$LAB_B" "$HELLO" server "$LAB_IF_B" "$1" >"$LAB_TMP/heard"
 	local server=$LAB_SPAWNED
-	until_true 10 lab_in "$LAB_B" bash -c '[ -n "$(ss -Hltn sport = :7000)" ]'
+	until_true 10 lab_in "$LAB_B" bash -c '[ -n "$(ss -Hltn sport = :7470)" ]'
 	for line in "${@:4}"; do
 		stranger 0.1 "$line"
 		lab_wait "$STRANGER"

@@ -141,6 +141,8 @@ narrow() {
 	n=$((n + $(grep -c ' out a clone without a packet, ' "$CAP/lines")))
 	note "$(head -n 3 "$CAP/lines")"
 	same "without a file there are lines" 50 "$n"
+	t "$(grep -cE ' ACK .* msgs [0-9]+( (sack [0-9]|\[).*)?$' "$CAP/lines") == $(grep -c ' ACK ' "$CAP/lines")" \
+		"with what a SACK names, or without SACK"
 	lab_in "$LAB_A" timeout 20 "$WEFT" capture -j -c 50 "$LAB_IF_A" >"$CAP/lines" 2>/dev/null
 	note "$(head -n 3 "$CAP/lines")"
 	same "or JSON objects" 50 "$(jq -c 'select(.op == "DATA" or .op == "ACK" or

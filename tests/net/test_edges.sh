@@ -100,6 +100,38 @@ renamed() {
 	t -- clean ++ "leaves nothing either"
 }
 
+# An alternative name is a name: pins go by the real one, whichever was given.
+altnames() {
+	local alt=other long=a-name-that-is-longer-than-those-of-interfaces pins c
+	pins=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$LAB_A")-$LAB_IF_A
+	ip -n "$LAB_A" link property add dev "$LAB_IF_A" altname $alt
+	ip -n "$LAB_A" link property add dev "$LAB_IF_A" altname $long
+	t -- weft_a up $alt ++ "weft up by an alternative name"
+	t -- test -e "$pins/devcfg" ++ "pins the real one"
+	t -- weft_a up $long ++ "a long one joins it"
+	for c in 'dev show' 'qp show' 'mr show' 'stats show' 'qp trace' 'top -b -n 1 -d 0.1' metrics; do
+		# shellcheck disable=SC2086	# words
+		t -- weft_a $c $alt ++ "$c by it"
+	done
+	t -- weft_a dev show $long ++ "and by the long one"
+	t -- write $alt ++ "a program opens it by that"
+	t -- write $long ++ "or that"
+	lab_spawn "$WEFT" -n "$LAB_A" capture -c 1 $alt >"$LAB_TMP/capture" 2>&1
+	lab_wait_line "$LAB_TMP/capture" "capturing on $LAB_IF_A" "$LAB_SPAWNED"
+	t -- grep -q "capturing on $LAB_IF_A" "$LAB_TMP/capture" ++ "capture by it, which says the real one"
+	lab_stop "$LAB_SPAWNED"
+	t -- refused 'weft works on this interface' "$WEFT" -n "$LAB_A" unpin $alt ++ "unpin knows it"
+	t -- weft_a down $alt ++ "weft down by it"
+	t -- clean ++ "leaves nothing"
+	ip -n "$LAB_A" link property del dev "$LAB_IF_A" altname $alt altname $long
+}
+
+calls() {
+	t -- "$LAB_BUILD/tests/net/netcalls" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2:7470 ++ \
+		"what public calls refuse, each with its own text"
+	t -- clean ++ "leaves nothing"
+}
+
 bells() {
 	local tap
 	weft_a up "$LAB_IF_A"
@@ -199,7 +231,7 @@ vanishing() {
 
 lab_begin
 lab_pair 3498
-for part in servers renamed bells options sleepers vanishing; do
+for part in servers renamed altnames calls bells options sleepers vanishing; do
 	tap_part $part && $part
 done
 tap_end

@@ -42,7 +42,9 @@ interfaces() {
 	t -- shape 1 'nope: no such interface' "$WEFT" -n "$LAB_A" perf server nope ++ "nor for perf server"
 	t -- shape 1 'nope: no such interface' "$WEFT" -n "$LAB_A" down nope ++ "nor for down"
 	t -- shape 1 'no such network namespace' "$WEFT" -n "$LAB_ID-x" up "$LAB_IF_A" ++ "no such namespace"
-	t -- shape 1 "$LAB_IF_A: weft is not" "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ "down of what is not up"
+	t -- shape 0 "$LAB_IF_A: weft is not .*nothing to do" "$WEFT" -n "$LAB_A" down "$LAB_IF_A" ++ \
+		"down of what is not up: so it is"
+	t -- shape 0 "$LAB_IF_A: weft is not .*nothing to do" "$WEFT" -n "$LAB_A" unpin "$LAB_IF_A" ++ "unpin, too"
 	t -- shape 1 "$LAB_IF_A: weft is not" "$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" ++ "stats of what is not up"
 	ip -n "$LAB_A" link add ifb9 type ifb
 	ip -n "$LAB_A" link set ifb9 up
@@ -51,8 +53,8 @@ interfaces() {
 	ip -n "$LAB_A" link add p0 mtu 9000 type veth peer name p1 mtu 9000
 	ip -n "$LAB_A" link set p0 up
 	ip -n "$LAB_A" link set p1 up
-	t -- shape 1 'p0: .*Peer MTU is too large to set XDP' "$WEFT" -n "$LAB_A" up p0 ++ \
-		"an MTU that the driver refuses, in the kernel's words"
+	t -- shape 1 'p0: .*Peer MTU is too large to set XDP.* other end p1 9000' "$WEFT" -n "$LAB_A" up p0 ++ \
+		"an MTU that the driver refuses, in the kernel's words and with both numbers"
 	ip -n "$LAB_A" link set p0 mtu 1500
 	ip -n "$LAB_A" link set p1 mtu 1500
 	lab_spawn_in "$LAB_A" "$WIRELAB" run --ports p0,p1 --pin "/sys/fs/bpf/wirelab-$LAB_ID-e" \
@@ -66,6 +68,26 @@ interfaces() {
 	t "${id:-0} > 0 && ${id:-0} == $(xdp_id p0 || echo 0)" "which stays attached"
 	lab_stop "$foreign"
 	ip -n "$LAB_A" link del p0
+	ip -n "$LAB_A" link add p0 numrxqueues 4 numtxqueues 1 type veth peer name p1 numrxqueues 1 numtxqueues 3
+	ip -n "$LAB_A" link set p1 up
+	ip -n "$LAB_A" link set p0 up
+	lab_in "$LAB_A" ethtool -L p0 rx 1
+	t -- shape 1 "p0: .*rx queues.*\\(receive queues: 1\\); run 'ethtool -L p0 rx 3'" "$WEFT" -n "$LAB_A" up p0 ++ \
+		"too few receive queues: how many it takes"
+	lab_in "$LAB_A" ethtool -L p0 rx 3
+	t -- weft_a up p0 ++ "with which it works"
+	weft_a down p0
+	ip -n "$LAB_A" link del p0
+	ip -n "$LAB_A" link add p0 mtu 347 type veth peer name p1 mtu 347
+	t -- shape 1 "p0: MTU 347 is too small; run 'ip link set dev p0 mtu 348'" "$WEFT" -n "$LAB_A" up p0 ++ "the smallest MTU"
+	ip -n "$LAB_A" link set p0 mtu 348
+	t -- weft_a up p0 ++ "is what it says"
+	weft_a down p0
+	ip -n "$LAB_A" link del p0
+	ip -n "$LAB_A" link set lo down
+	t -- shape 1 "127.0.0.1:9470: cannot listen: .*'ip link set lo up'" "$WEFT" -n "$LAB_A" metrics --listen 9470 ++ \
+		"metrics where lo is down"
+	ip -n "$LAB_A" link set lo up
 	t -- nothing_left "$LAB_A" ++ "none of these left anything behind"
 }
 
@@ -82,6 +104,8 @@ usage() {
 	t -- shape 2 '' "$WEFT" dev frobnicate lo ++ "no such command"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --frobnicate ++ "no such option"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --size 2x ++ "a size that is none"
+	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2:99999 ++ "a port that is none"
+	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2: ++ "no port"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --evs 65 ++ "a number out of range"
 	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 0x1ffff ++ "a port that is none"
 	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 4791 ++ "the port of RoCEv2"

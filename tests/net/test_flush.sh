@@ -98,6 +98,9 @@ used() {
 	lost_soon "$LAB_ID-f"
 	serve s "$LAB_ID-f" p0=:7000
 	ip -n "$LAB_ID-f" link del p0
+	"$WEFT" -n "$LAB_ID-f" dev show >"$LAB_TMP/show"
+	t -- grep -q '^p0: .*the interface is gone' "$LAB_TMP/show" ++ "dev show of a deleted interface"
+	t ! grep -E '\(\)|1 token domains' "$LAB_TMP/show" ++ "says nothing that it does not know"
 	t -- flush ++ "flush while a process still uses a deleted interface"
 	t -- test -e "$PINS/devcfg" ++ "leaves its pins"
 	kill -TERM "$SERVER"

@@ -33,6 +33,15 @@ waiting() {
 	t ! perf_write --poll --event ++ "both together are refused"
 }
 
+# Pasted as a block, the client comes before the server listens.
+early() {
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 >"$LAB_TMP/early" 2>&1
+	CLIENT=$LAB_SPAWNED
+	sleep 0.7
+	perf_server
+	t -- finish "$CLIENT" early ++ "a client that comes before its server waits for it"
+}
+
 # Latency runs touch fresh memory all the time, and all of it is compared.
 latency() {
 	t -- perf_write --lat --time 0.5 --verify ++ "--lat, the whole of 64 MiB compared"
@@ -86,7 +95,7 @@ interface() {
 
 lab_begin
 lab_pair 3498
-perf_server
+if tap_part early; then early; else perf_server; fi
 for part in waiting latency reading interface; do
 	tap_part $part && $part
 done

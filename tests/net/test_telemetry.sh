@@ -6,11 +6,13 @@
 # CLOSED at the requester, MEMORY), and each status: LOC_PROT, REM_ACCESS, REM_CLOSED (NAK, end of the
 # stream), RETRY_EXC, DEV (link, interface, doorbell, program, weft down) and GENERAL (of a responder).
 # A corrupt send queue is that of test_rings.sh. FLUSH is no QP's status but that of WRITEs behind it.
-# shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck source-path=SCRIPTDIR source=tap.sh source=hello.sh
 # shellcheck disable=SC2034,SC2016	# conditions of t name variables; some commands are for eval
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/hello.sh"
 
+HELLO=$LAB_BUILD/examples/hello
 HERE=$(dirname "${BASH_SOURCE[0]}")
 a() { "$WEFT" -n "$LAB_A" "$@"; }
 b() { "$WEFT" -n "$LAB_B" "$@"; }
@@ -172,7 +174,11 @@ tells() {
 	text=$("$WEFT" -n "$ns" qp trace "$dev" "$qpn") || return 1
 	echo "$text"
 	"$WEFT" -n "$ns" -j qp trace "$dev" "$qpn" | jq -e '.[0].events | length > 0' >/dev/null || return 1
-	"$WEFT" -n "$ns" qp trace "$dev" | grep "$(printf 0x%08x "$qpn")" | grep -q ': ' || return 1
+	"$WEFT" -n "$ns" qp trace "$dev" | grep "$(printf 0x%08x "$qpn")" >"$LAB_TMP/line"
+	if ! grep -q ' ago: ' "$LAB_TMP/line" || grep -q 'failed: ' "$LAB_TMP/line"; then
+		cat "$LAB_TMP/line"
+		return 1
+	fi
 	for re in "$@"; do
 		grep -qE "$re" <<<"$text" || { echo "no \"$re\""; return 1; }
 		text=$(sed -nE "/$re/,\$p" <<<"$text")
@@ -248,7 +254,9 @@ memory_gone() {
 }
 
 link_lost() {
+	local last
 	traffic
+	last=$(ask "$LAB_B" qp "$LAB_IF_B" '.[0].qpn')
 	a qp set "$LAB_IF_A" "$(ask "$LAB_A" qp "$LAB_IF_A" '.[0].qpn')" cwnd 64
 	ip -n "$LAB_A" link set "$LAB_IF_A" down
 	until_true 5 ended "$CLIENT"
@@ -257,7 +265,14 @@ link_lost() {
 		"link down: time-outs until the end"
 	ip -n "$LAB_A" link set "$LAB_IF_A" up
 	ends
-	t -- tells "$LAB_B" "$LAB_IF_B" 'failed: remote side closed' ++ "and its peer"
+	t -- ended_by_peer "$LAB_B" "$LAB_IF_B" "$last" ++ "its peer, with nothing outstanding, was told of the end"
+}
+
+# ended_by_peer NS DEV QPN: it has ended, since the peer closed, and is not among the failed
+ended_by_peer() {
+	"$WEFT" -n "$1" -j qp trace "$2" "$3" | jq -e '.[0].state == "closed"' &&
+		"$WEFT" -n "$1" qp trace "$2" "$3" | grep 'the peer has ended the connection' &&
+		"$WEFT" -n "$1" -j qp trace "$2" | jq -e "map(.qpn) | index($3) == null"
 }
 
 device_lost() {
@@ -294,6 +309,19 @@ device_lost() {
 	rm -rf "/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$LAB_A")-$LAB_IF_A"
 	"$WEFT" dev flush >/dev/null
 	lab_down
+}
+
+# One WRITE each way round a connection that both close in good order.
+good_order() {
+	both_up
+	t -- hello :7470 10.9.0.2:7470 word ++ "a connection of one packet"
+	a qp trace "$LAB_IF_A" 0x00010000 >"$LAB_TMP/trace"
+	note "$(<"$LAB_TMP/trace")"
+	t -- awk '/first packet acknowledged/ { f = NR } /last acknowledgement/ { l = NR } END { exit !(f && l == f + 1) }' \
+		"$LAB_TMP/trace" ++ "whose first acknowledgement comes before its last"
+	t "$(a -j qp trace "$LAB_IF_A" | jq length) + $(b -j qp trace "$LAB_IF_B" | jq length) == 0" \
+		"is no failure on either side"
+	both_down
 }
 
 silence() {
@@ -342,6 +370,9 @@ top_terminal() {
 	t "$(grep -c '^veth-a .* rts ' "$LAB_TMP/top") == 8" "batches: every QP in each of two"
 	t -- awk '/^weft top/ { last = 1e9; n++ } / rts / { r = $5; if (r > last) exit 1; last = r; sum += r }
 		END { exit !(n == 2 && sum > 0.1) }' "$LAB_TMP/top" ++ "sorted by rate"
+	t ! grep -w template "$LAB_TMP/top" ++ "clones that found nothing are no drops"
+	a stats show "$LAB_IF_A" all >"$LAB_TMP/stats"
+	t -- awk '$1 == "overhead" { o = 1 } $1 == "template" { exit !o }' "$LAB_TMP/stats" ++ "nor in stats show"
 	b -j top -n 1 -d 0.4 >"$LAB_TMP/top"
 	t -- jq -e '.qps | length == 4 and (map(.rx_gbps) | add) > 0.05 and (map(.tx_gbps) | add) < 0.05' "$LAB_TMP/top" ++ \
 		"JSON at the receiver"
@@ -441,7 +472,7 @@ metrics() {
 
 lab_begin
 lab_pair 3498
-for part in histograms toggled top_terminal metrics; do
+for part in histograms toggled good_order top_terminal metrics; do
 	tap_part $part && $part
 done
 both_up

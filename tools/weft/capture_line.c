@@ -164,8 +164,9 @@ static void text_of(FILE *f, const struct view *v)
 		break;
 	case WEFT_OP_REPLY: fprintf(f, " len %u", ntohs(h->len)); /* fallthrough */
 	case WEFT_OP_ACK:
-		fprintf(f, " cum %u msgs %u sack %s", ntohl(h->ack.cum), ntohl(h->ack.msn),
-			sack_text(h, sack, sizeof(sack)));
+		fprintf(f, " cum %u msgs %u", ntohl(h->ack.cum), ntohl(h->ack.msn));
+		if (*sack_text(h, sack, sizeof(sack)))
+			fprintf(f, " sack %s", sack);
 		break;
 	case WEFT_OP_NAK:
 		fprintf(f, " refused %u: %s", ntohl(h->nak.psn), weft_nak_text(ntohl(h->nak.code)));

@@ -52,7 +52,9 @@ int cli_option(const char *cmd, int c, char **argv, const char *help);
  * other arguments in argv[0] on. Returns -1 to go on, else the exit status.
  */
 int cli_common(const char *cmd, const char *help, int *argc, char ***argv);
-/* "DEV" or "dev DEV", optional or not; as cli_common. */
+/* The interface's own name, when this is an alternative one of it; else this. Until the next call. */
+const char *cli_dev_name(const char *name);
+/* "DEV" or "dev DEV", optional or not; as cli_common. *dev: its own name. */
 int cli_dev_arg(const char *cmd, int argc, char **argv, bool need, const char **dev);
 
 /* ---- output ---- */
@@ -101,6 +103,8 @@ struct stats_counter {
 };
 extern const struct stats_counter stats_drops[WEFT_DROP_COUNT], stats_counts[WEFT_COUNT_COUNT];
 
+/* Counted as a drop, but no packet: what replication costs. */
+bool stats_overhead(const struct stats_counter *c);
 int stats_sum(const struct pinned *p, struct weft_stats *sum); /* 0, or -1 after a message */
 
 /* ---- commands: what follows their name; return the exit status ---- */

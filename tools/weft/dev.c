@@ -149,6 +149,14 @@ int cmd_up(int argc, char **argv)
 	return rc;
 }
 
+/* That there was nothing is worth a line, but what was asked for is so. */
+static int taken_away(const char *name, int err)
+{
+	if (err)
+		cli_lib_fail(name, err);
+	return err && err != -ENOENT ? CLI_FAIL : CLI_OK;
+}
+
 int cmd_down(int argc, char **argv)
 {
 	int rc = cli_common("down", down_help, &argc, &argv);
@@ -157,10 +165,7 @@ int cmd_down(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	rc = cli_dev_arg("down", argc, argv, true, &name);
-	if (rc >= 0)
-		return rc;
-	rc = weft_down(name, NULL);
-	return rc ? cli_lib_fail(name, rc) : CLI_OK;
+	return rc >= 0 ? rc : taken_away(name, weft_down(name, NULL));
 }
 
 /* ---- show ---- */
@@ -311,9 +316,10 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	if (f->rxq || f->txq)
 		printf("    queues      %d receive, %d transmit", f->rxq, f->txq);
 	else
-		printf("    queues      not told by the driver");
-	printf(", %u token domains\n", p->cfg.domains);
-	printf("    transmit    %s (%s)\n", transmit_state(f), f->room_why);
+		printf("    queues      %s", p->ifindex ? "not told by the driver" : "unknown");
+	printf(", %u token domain%s\n", p->cfg.domains, p->cfg.domains == 1 ? "" : "s");
+	printf("    transmit    %s", transmit_state(f));
+	printf(*f->room_why ? " (%s)\n" : "\n", f->room_why);
 	printf("    mtu         %u", p->cfg.mtu);
 	if (f->mtu && f->mtu != (int)p->cfg.mtu)
 		printf(" when attached, %d now", f->mtu);
@@ -464,11 +470,11 @@ int cmd_unpin(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	flushed = cli.json ? json_object_new_array() : NULL;
-	rc = weft_unpin(name, print_flushed);
-	if (!rc)
-		return flushed ? cli_print(flushed) : CLI_OK;
+	rc = taken_away(name, weft_unpin(name, print_flushed));
+	if (!rc && flushed)
+		return cli_print(flushed);
 	json_object_put(flushed);
-	return cli_lib_fail(name, rc);
+	return rc;
 }
 
 int cmd_dev(int argc, char **argv)

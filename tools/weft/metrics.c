@@ -103,16 +103,40 @@ static int resolve(const char *where, struct addrinfo **out)
 	return CLI_OK;
 }
 
-/* A socket of our own, so that a port in use gets its own words. */
-static int listen_at(const char *where, struct addrinfo *ai)
+#define ADDRESS_LEN (INET6_ADDRSTRLEN + 8)
+/* ADDR:PORT or [ADDR]:PORT */
+static void address(const struct sockaddr *sa, socklen_t len, char out[ADDRESS_LEN])
 {
+	char host[INET6_ADDRSTRLEN], port[8];
+
+	getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
+		    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(out, ADDRESS_LEN, sa->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static bool loopback(const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)sa)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)sa)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* A socket of our own, so that a port in use gets its own words. */
+static int listen_at(struct addrinfo *ai)
+{
+	char name[ADDRESS_LEN];
 	int one = 1, fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (fd < 0 || bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 128)) {
-		cli_fail(where, "cannot listen: %s; choose another address or port",
-			 strerror(errno));
+		int err = errno;
+
+		address(ai->ai_addr, ai->ai_addrlen, name);
+		cli_fail(name, "cannot listen: %s; %s", strerror(err),
+			 err == EADDRNOTAVAIL && loopback(ai->ai_addr)
+				 ? "run 'ip link set lo up' in this network namespace"
+				 : "choose another address or port");
 		if (fd >= 0)
 			close(fd);
 		return -1;
@@ -126,13 +150,13 @@ static int serve(const char *where)
 	socklen_t len = sizeof(ss);
 	struct MHD_Daemon *d;
 	struct addrinfo *ai;
-	char name[INET6_ADDRSTRLEN], port[8];
+	char name[ADDRESS_LEN];
 	sigset_t set;
 	int rc = resolve(where, &ai), fd, sig;
 
 	if (rc)
 		return rc;
-	fd = listen_at(where, ai);
+	fd = listen_at(ai);
 	freeaddrinfo(ai);
 	if (fd < 0)
 		return CLI_FAIL;
@@ -152,11 +176,8 @@ static int serve(const char *where)
 				strerror(errno));
 	}
 	getsockname(fd, (struct sockaddr *)&ss, &len);
-	getnameinfo((struct sockaddr *)&ss, len, name, sizeof(name), port, sizeof(port),
-		    NI_NUMERICHOST | NI_NUMERICSERV);
-	printf(ss.ss_family == AF_INET6 ? "ready: http://[%s]:%s/metrics\n"
-					: "ready: http://%s:%s/metrics\n",
-	       name, port);
+	address((struct sockaddr *)&ss, len, name);
+	printf("ready: http://%s/metrics\n", name);
 	fflush(stdout);
 	sigwait(&set, &sig);
 	MHD_stop_daemon(d);

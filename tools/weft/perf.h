@@ -23,9 +23,10 @@
 #define PERF_VERSION    3
 #define PERF_REGION     (64ull << 20) /* default region, bytes */
 #define PERF_REGION_MAX (1ull << 30)
-#define PERF_SLOT       512 /* control memory a QP: the peer's message, then ours */
-#define PERF_OUT        256 /* where ours is in it */
-#define PERF_PATIENCE_S 10  /* without any progress */
+#define PERF_SLOT       512  /* control memory a QP: the peer's message, then ours */
+#define PERF_OUT        256  /* where ours is in it */
+#define PERF_PATIENCE_S 10   /* without any progress */
+#define PERF_REFUSED_MS 2000 /* a server that does not listen yet */
 
 enum perf_kind { PERF_CTL = 1, PERF_DATA };
 

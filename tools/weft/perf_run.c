@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "internal.h"
 #include "perf.h"
 
 #define BATCH         64   /* posted or polled at once */
@@ -111,9 +112,17 @@ static const char *dev_remedy(const char *dev)
 
 const char *perf_remedy(const struct perf_run *r, enum weft_wc_status s)
 {
+	static char text[160];
+
 	switch (s) {
 	case WEFT_WC_REM_CLOSED_ERR: return "is the server still running there";
-	case WEFT_WC_RETRY_EXC_ERR: return "check the path and whether the server's host is up";
+	case WEFT_WC_RETRY_EXC_ERR:
+		snprintf(text, sizeof(text),
+			 "check whether the server's host is up, and the path: everything between "
+			 "must carry IP packets of %u bytes",
+			 weft_qp_payload(r->ctl) + WEFT_HDR_LEN - WEFT_L2_LEN +
+				 (r->ctl->peer.ss_family == AF_INET6 ? WEFT_V6_LEN : WEFT_V4_LEN));
+		return text;
 	case WEFT_WC_DEV_ERR: return dev_remedy(r->dev);
 	default: return "see 'weft stats show'";
 	}

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "cli.h"
+#include "internal.h"
 #include "perf.h"
 
 #define SIZE_UNSET UINT64_MAX
@@ -18,7 +20,8 @@ static const char help[] =
 	"       weft perf read DEV HOST[:PORT] [ OPTIONS ]\n"
 	"\n"
 	"WRITE to, or READ from, the memory of a 'weft perf server', through DEV. PORT is 7471 if not\n"
-	"given, an IPv6 address with a port is written [ADDRESS]:PORT.\n"
+	"given, an IPv6 address with a port is written [ADDRESS]:PORT. A host that refuses the connection\n"
+	"is asked again for 2 s: the server may just be starting.\n"
 	"\n"
 	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m; 64 with --lat)\n"
 	"  --time S    seconds (5)\n"
@@ -134,6 +137,7 @@ static char *full_address(const char *s)
 
 static int parse(struct perf_run *r, int argc, char **argv)
 {
+	struct weft_hostport hp;
 	int c, rc;
 
 	optind = 0;
@@ -150,7 +154,7 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		optind++;
 	if (argc - optind != 2)
 		return cli_usage(cmd, "wants DEV and HOST:PORT");
-	r->dev = argv[optind];
+	r->dev = cli_dev_name(argv[optind]);
 	if (r->time && r->count)
 		return cli_usage(cmd, "--time or --count, not both");
 	if (r->poll && r->event)
@@ -162,6 +166,9 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	if (r->region && r->region < r->size)
 		return cli_usage(cmd, "--region is smaller than --size");
 	r->peer = full_address(argv[optind + 1]);
+	if (r->peer && (weft_addr_parse(r->peer, &hp) || !*hp.host || !hp.port))
+		return cli_usage(cmd, "\"%s\" is not HOST[:PORT]; a port is 1 to 65535",
+				 argv[optind + 1]);
 	if (!r->time)
 		r->time = 5;
 	if (!r->qps)
@@ -201,6 +208,18 @@ static int alloc(struct perf_run *r, uint64_t len, unsigned access, uint8_t **me
 	return rc ? cli_lib_fail(r->dev, rc) : 0;
 }
 
+/* The server may just be starting: a host that refuses the first connection is asked again. */
+static int connect_first(struct perf_run *r, const struct weft_qp_opts *o, struct weft_qp **qp)
+{
+	uint64_t end = perf_now() + PERF_REFUSED_MS * 1000000ull;
+	int rc;
+
+	while ((rc = weft_connect(r->wd, r->peer, o, qp)) == -ECONNREFUSED && !perf_stop &&
+	       perf_now() < end)
+		usleep(50000);
+	return rc;
+}
+
 static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, struct weft_qp **qp)
 {
 	struct perf_hello hello = {
@@ -221,7 +240,7 @@ static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, 
 	};
 	const void *priv;
 	size_t len;
-	int rc = weft_connect(r->wd, r->peer, &o, qp);
+	int rc = kind == PERF_CTL ? connect_first(r, &o, qp) : weft_connect(r->wd, r->peer, &o, qp);
 
 	if (rc)
 		return cli_lib_fail(r->peer, rc);

@@ -140,6 +140,7 @@ static int by_index(const void *a, const void *b)
 
 int pins_find(const char *dev, struct pinned **list)
 {
+	struct weft_link link;
 	char prefix[32];
 	struct dirent *e;
 	int n = 0, plen;
@@ -147,6 +148,8 @@ int pins_find(const char *dev, struct pinned **list)
 	DIR *d;
 
 	*list = NULL;
+	if (dev && !weft_link_get(dev, 0, &link))
+		dev = link.name;
 	plen = snprintf(prefix, sizeof(prefix), "%llu-", (unsigned long long)cli.netns_ino);
 	d = opendir(PIN_ROOT);
 	if (!d && errno != ENOENT) {

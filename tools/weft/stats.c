@@ -30,6 +30,11 @@ const struct stats_counter stats_counts[WEFT_COUNT_COUNT] = {
 #undef X
 };
 
+bool stats_overhead(const struct stats_counter *c)
+{
+	return c == &stats_drops[WEFT_DROP_template];
+}
+
 int stats_sum(const struct pinned *p, struct weft_stats *sum)
 {
 	int cpus = libbpf_num_possible_cpus(), fd, rc;
@@ -61,12 +66,13 @@ static struct json_object *to_json(const uint64_t *v, const struct stats_counter
 	return o;
 }
 
-static void to_text(const char *what, const uint64_t *v, const struct stats_counter *c, unsigned n)
+static void to_text(const char *what, bool overhead, const uint64_t *v,
+		    const struct stats_counter *c, unsigned n)
 {
 	unsigned shown = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (!v[i] && !show_all)
+		if ((!v[i] && !show_all) || stats_overhead(&c[i]) != overhead)
 			continue;
 		if (!shown++)
 			printf("  %s\n", what);
@@ -101,8 +107,9 @@ static int show(const struct pinned *p, struct json_object *out)
 		return CLI_OK;
 	}
 	printf("%s:\n", p->ifname);
-	to_text("drops", (uint64_t *)&s.drop, stats_drops, WEFT_DROP_COUNT);
-	to_text("counts", (uint64_t *)&s.count, stats_counts, WEFT_COUNT_COUNT);
+	to_text("drops", false, (uint64_t *)&s.drop, stats_drops, WEFT_DROP_COUNT);
+	to_text("overhead", true, (uint64_t *)&s.drop, stats_drops, WEFT_DROP_COUNT);
+	to_text("counts", false, (uint64_t *)&s.count, stats_counts, WEFT_COUNT_COUNT);
 	printf("  times\n    round trip %s\n", hist_text(&rtt, times));
 	printf("    write      %s\n", hist_text(&lat, times));
 	return CLI_OK;

@@ -63,7 +63,7 @@ static void draw_drops(const struct screen *s, unsigned which)
 		if (!shown(s, which, s->dev[i].p.ifname))
 			continue;
 		for (unsigned k = 0; k < WEFT_DROP_COUNT && n < (int)sizeof(text); k++)
-			if (drop[k])
+			if (drop[k] && !stats_overhead(&stats_drops[k]))
 				n += snprintf(text + n, sizeof(text) - n, "  %s %llu (%.0f/s)",
 					      stats_drops[k].name, (unsigned long long)drop[k],
 					      s->dev[i].rate[k]);

@@ -75,6 +75,18 @@ static const struct weft_trace_rec *reason(const struct story *s)
 	return r;
 }
 
+/* In words, without the "failed" that stands before it or is the name of the field. */
+static const char *reason_text(const struct story *s, char *buf, size_t len)
+{
+	static const char failed[] = "failed: ";
+	const struct weft_trace_rec *why = reason(s);
+
+	if (!why)
+		return NULL;
+	weft_trace_text(why, buf, len);
+	return strncmp(buf, failed, sizeof(failed) - 1) ? buf : buf + sizeof(failed) - 1;
+}
+
 static const char *state(const struct story *s)
 {
 	if (s->id.failed)
@@ -127,7 +139,6 @@ static struct json_object *record_json(const struct story *s, const struct weft_
 static void story_json(const char *dev, const struct story *s, struct json_object *out, bool events)
 {
 	struct json_object *o = json_object_new_object(), *list;
-	const struct weft_trace_rec *why = reason(s);
 	char local[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], text[160];
 	uint64_t end = s->id.failed ? s->id.failed : weft_now_ns(), ack = ack_ns(s, end);
 
@@ -148,7 +159,7 @@ static void story_json(const char *dev, const struct story *s, struct json_objec
 		cli_add_f(o, "last_ack_ms", ms(s->id.connected, ack), 3);
 	else
 		json_object_object_add(o, "last_ack_ms", NULL);
-	cli_add_str(o, "reason", why ? weft_trace_text(why, text, sizeof(text)) : NULL);
+	cli_add_str(o, "reason", reason_text(s, text, sizeof(text)));
 	if (events) {
 		list = json_object_new_array();
 		for (unsigned i = 0; i < s->n; i++)
@@ -180,8 +191,8 @@ static void story_text(const char *dev, const struct story *s)
 	for (unsigned i = 0; i < s->n; i++) {
 		const struct weft_trace_rec *r = &s->rec[i];
 
-		/* between the events where it belongs */
-		if (ack > s->id.connected && ack <= r->t) {
+		/* between the events where it belongs; its clock is coarser than that of the first */
+		if (ack > s->id.connected && ack <= r->t && r->kind != WEFT_TRACE_first_ack) {
 			printf("%+14.1f ms last acknowledgement\n", ms(s->id.connected, ack));
 			ack = 0;
 		}
@@ -203,7 +214,7 @@ struct search {
 
 static void show(const struct story *s, struct search *q)
 {
-	const struct weft_trace_rec *why = reason(s);
+	const char *why;
 	char text[160];
 
 	if (q->qpn ? s->id.qpn != q->qpn : !s->id.failed)
@@ -214,8 +225,9 @@ static void show(const struct story *s, struct search *q)
 	} else if (q->qpn) {
 		story_text(q->dev, s);
 	} else {
+		why = reason_text(s, text, sizeof(text));
 		headline(q->dev, s);
-		printf(": %s\n", why ? weft_trace_text(why, text, sizeof(text)) : "unknown");
+		printf(": %s\n", why ? why : "unknown");
 	}
 }
 
@@ -238,7 +250,7 @@ int qp_trace(int argc, char **argv)
 		return cli_usage("qp", "\"%s\" is not a QPN", argv[1]);
 	if (pins_find(argv[0], &list) < 0)
 		return CLI_FAIL;
-	q.dev = argv[0];
+	q.dev = list[0].ifname;
 	q.qpn = qpn;
 	q.out = cli.json ? json_object_new_array() : NULL;
 	s = calloc(WEFT_TELE_PAST + WEFT_QPS, sizeof(*s));

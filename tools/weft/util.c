@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include "cli.h"
+#include "internal.h"
 
 static pthread_t main_thread;
 
@@ -202,6 +203,17 @@ int cli_common(const char *cmd, const char *help, int *argc, char ***argv)
 	return -1;
 }
 
+const char *cli_dev_name(const char *name)
+{
+	static char own[IF_NAMESIZE];
+	struct weft_link link;
+
+	if (weft_link_get(name, 0, &link))
+		return name;
+	memcpy(own, link.name, sizeof(own));
+	return own;
+}
+
 int cli_dev_arg(const char *cmd, int argc, char **argv, bool need, const char **dev)
 {
 	*dev = NULL;
@@ -215,9 +227,9 @@ int cli_dev_arg(const char *cmd, int argc, char **argv, bool need, const char **
 		return cli_usage(cmd, "what is \"%s\"", argv[1]);
 	if (!argc)
 		return need ? cli_usage(cmd, "which interface") : -1;
-	if (strlen(argv[0]) >= IF_NAMESIZE)
-		return cli_fail(argv[0], "no such interface; see 'ip link'");
-	*dev = argv[0];
+	*dev = cli_dev_name(argv[0]);
+	if (strlen(*dev) >= IF_NAMESIZE)
+		return cli_fail(*dev, "no such interface; see 'ip link'");
 	return -1;
 }
 

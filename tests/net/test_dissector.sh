@@ -313,6 +313,19 @@ mangled() {
 	}' "$@"
 }
 
+# A port of connections that another protocol claims: the preference, or heuristics first.
+setup_ports() {
+	local v=$LAB_TMP/ports.pcap theirs=$LAB_TMP/gryphon.pcap
+	segment "$v" "$VEC_REQUEST" 40000 7470 10.9.0.1 10.9.0.2
+	are "set-up at its own ports" "weft setup" "$(read_as "$v" -T fields -e _ws.col.Protocol)"
+	segment "$theirs" "$VEC_REQUEST" 40000 7000 10.9.0.1 10.9.0.2
+	are "at another's it is another's" "Gryphon" "$(read_as "$theirs" -T fields -e _ws.col.Protocol)"
+	are "unless the preference has it" "weft setup" \
+		"$(read_as "$theirs" -o weft_cm.ports:7000 -T fields -e _ws.col.Protocol)"
+	are "or with heuristics first" "weft setup" \
+		"$(read_as "$theirs" -o tcp.try_heuristic_first:TRUE -T fields -e _ws.col.Protocol)"
+}
+
 junk() {
 	local v=$LAB_TMP/junk n
 	mangled "$SEED" "$VEC_DATA${PAYLOAD:0:64}" "$VEC_ACK" "$VEC_NAK" "$VEC_READ" "$VEC_CSWAP" \
@@ -468,6 +481,7 @@ tap_part sequence && sequence
 tap_part setup && setup
 tap_part sacks && sacks
 tap_part experts && experts
+tap_part setup_ports && setup_ports
 tap_part junk && junk
 tap_part lossy && lossy
 tap_part damaged && damaged

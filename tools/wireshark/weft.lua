@@ -183,6 +183,8 @@ weft.prefs.verify = Pref.bool("Verify header checks", true, "Where the connectio
 weft.prefs.secrets = Pref.string("Secrets", "",
 	"CONNECTION-KEY:SECRET in hexadecimal, separated by spaces, of connections whose set-up is not captured")
 
+cm.prefs.ports = Pref.range("TCP ports", "7470-7471", "Ports on which connections are made", 65535)
+
 local frame_comment = Field.new("frame.comment")
 local tcp_stream = Field.new("tcp.stream")
 
@@ -796,25 +798,27 @@ function db.dissector(tvb, pinfo, root)
 end
 
 -- ---- where to find them ------------------------------------------------------------------------
-local udp_ports = DissectorTable.get("udp.port")
-local registered
+-- Keep a table's entries for a protocol at what its preference says.
+local function follow(name, proto)
+	local ports, registered = DissectorTable.get(name), ""
 
-local function register_ports()
-	local ports = tostring(weft.prefs.ports)
-	if ports == registered then
-		return
-	end
-	if registered and registered ~= "" then
-		udp_ports:remove(registered, weft)
-	end
-	if ports ~= "" then
-		udp_ports:add(ports, weft)
-	end
-	registered = ports
-end
+	local function heed()
+		local now = tostring(proto.prefs.ports)
 
-function weft.prefs_changed()
-	register_ports()
+		if now == registered then
+			return
+		end
+		if registered ~= "" then
+			ports:remove(registered, proto)
+		end
+		if now ~= "" then
+			ports:add(now, proto)
+		end
+		registered = now
+	end
+	proto.prefs_changed = heed
+	heed()
+	ports:add_for_decode_as(proto)
 end
 
 -- A header is unlikely to be anything else if all that has no choice is right.
@@ -835,9 +839,8 @@ local function find_packet(tvb, pinfo, root)
 	return true
 end
 
-register_ports()
-udp_ports:add_for_decode_as(weft)
+follow("udp.port", weft)
+follow("tcp.port", cm)
 DissectorTable.get("ethertype"):add(0x88b5, db)
-DissectorTable.get("tcp.port"):add_for_decode_as(cm)
 weft:register_heuristic("udp", find_packet)
 cm:register_heuristic("tcp", find_setup)

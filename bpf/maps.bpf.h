@@ -34,12 +34,12 @@ struct {
 	__type(value, struct weft_stats);
 } stats SEC(".maps");
 
-/* registered memory: pool id -> chunks */
+/* registered memory: pool id -> chunks; sizes alone, since a key's type without a value's is refused */
 struct pool_chunks {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 	__uint(max_entries, 1);
-	__type(key, __u32);
+	__uint(key_size, sizeof(__u32));
 	__uint(value_size, WEFT_CHUNK);
 };
 struct {

@@ -52,8 +52,7 @@ attach_is() { weft_a -j dev show "$LAB_IF_A" | jq -e --arg a "$1" '.[0].attach /
 
 # ---- adopting ----------------------------------------------------------------------------------
 
-# libbpf's note on maps that are made without types is nothing to judge
-ip_xdp() { on_a ip link set dev "$LAB_IF_A" "$1" obj "$2" sec xdp 2>/dev/null; }
+ip_xdp() { on_a ip link set dev "$LAB_IF_A" "$1" obj "$2" sec xdp; }
 
 load_with() {
 	case $1 in
@@ -78,6 +77,7 @@ unload_with() {
 adopt() {
 	local loader=$1 id map
 	t -- load_with "$loader" ++ "$loader loads weft.bpf.o"
+	t ! grep . "$LAB_TMP/tap.out" ++ "$loader: without complaints"
 	id=$(attached)
 	map=$(map_of "$id" qpctl)
 	t -- on_a ping -q -c 1 -W 5 10.9.0.2 ++ "$loader: before it is set up everything passes"
@@ -127,7 +127,8 @@ unload_first() {
 	t "$(doorbells) == 0" "no doorbell is left"
 	t ! test -e "$(pins)" ++ "no pins are left"
 	t -- until_true 5 map_gone "$map" ++ "nothing is left in the kernel"
-	t -- says "nothing to do" weft_a unpin "$LAB_IF_A" ++ "unpin once more"
+	t -- weft_a unpin "$LAB_IF_A" ++ "unpin once more"
+	t -- grep -q "nothing to do" "$LAB_TMP/tap.out" ++ "has nothing to do"
 	load_with ip
 	map=$(map_of "$(attached)" qpctl)
 	weft_a up "$LAB_IF_A"

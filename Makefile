@@ -85,6 +85,10 @@ LIBS      := -Wl,--as-needed -lxdp -lbpf -lmnl -lpthread -lm
 TOOL_LIBS := $(LIBS) -ljson-c -lmicrohttpd -lncursesw -ltinfo
 # A make of our own uses every core unless the caller chose a number of jobs.
 SUBMAKE    = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+# $(call number,GOAL,NAME): a whole number, or make ends at once.
+number     = $(if $(filter $(1),$(MAKECMDGOALS)),$(if $(shell printf %s '$($(2))' | tr -d 0-9),$(error \
+	$(2)=$($(2)) is no whole number)))
+$(call number,sim,SEEDS)$(call number,drill,SECS)$(call number,drill,SEED)$(call number,fuzz,TIME)
 link       = $(Q)mkdir -p $(@D) && $(CC) $(ROOT) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
 all: $(BPF_OBJ) $(LIBA) $(LIBSO) $(TOOL) $(WEFTD) $(DEMO) $(EXAMPLES) $(WIRELAB)
@@ -259,7 +263,7 @@ help:
 	@echo 'make check-vm        the tests that need another kernel (QEMU)'
 	@echo 'make sim [SEEDS=N]   the simulator over N seeds'
 	@echo 'make drill [SECS=N]  hosts, links and processes that fail at random [SEED=N]'
-	@echo 'make fuzz [TIME=N]   the fuzzers, N seconds in all'
+	@echo 'make fuzz [TIME=N]   the fuzzers, N seconds in all; root: the loaded programs and rings too'
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
 	@echo 'make lint | format   style checks | apply clang-format'

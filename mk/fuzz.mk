@@ -14,8 +14,8 @@ FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/
 fuzzers: $(FUZZERS) $(O)/tests/fuzz/weft-fuzz-prog
 
 # TIME: seconds of fuzzing in all, on all processors; 10 minutes by default.
-fuzz: fuzzers
-	@O=$(O) tests/fuzz/run.sh $(or $(TIME),600)
+fuzz: fuzzers $(TOOL) $(O)/tests/net/netwrite
+	@O=$(O) tests/fuzz/run.sh '$(or $(TIME),600)' prog rings rx ack pair parse cm
 
 .PRECIOUS: $(O)/obj/fuzz/%.o
 $(O)/obj/fuzz/%.o: %.c | $(O)/tests.probed

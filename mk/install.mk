@@ -29,8 +29,9 @@ INST_BUILT := $(TOOL) $(LIBA) $(LIBSO) $(BPF_OBJ) $(O)/libweft.pc
 part = $(word $(1),$(subst |, ,$(2)))
 INST_PATHS := $(foreach f,$(INST_FILES),$(call part,3,$(f))) \
 	$(foreach l,$(INST_LINKS),$(call part,2,$(l)))
-# Folders that go when they are empty: in DESTDIR all, else what nobody but weft puts anything into.
-INST_DIRS  := $(if $(DESTDIR),$(sort $(patsubst /%,%,$(dir $(INST_PATHS)))),$(INCLUDEDIR)/weft $(PREFIX)/share/weft)
+# Folders that go when they are empty: in DESTDIR all, else those that a system does not come with.
+INST_DIRS  := $(if $(DESTDIR),$(sort $(patsubst /%,%,$(dir $(INST_PATHS)))),$(filter-out \
+	$(BINDIR) $(LIBDIR),$(patsubst %/,%,$(sort $(dir $(INST_PATHS))))) $(patsubst %/,%,$(dir $(COMPLETIONDIR))))
 
 # Written anew each time: PREFIX and its kin are not among the prerequisites.
 .PHONY: FORCE installable install uninstall deb
@@ -39,6 +40,7 @@ $(O)/libweft.pc: user/libweft.pc.in FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' \
 		-e 's|@INCLUDEDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))|' \
+		-e 's|@BPFDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(BPFDIR))|' \
 		-e 's|@VERSION@|$(VERSION)|' $< >$@
 
 # What `make install` installs, and nothing else.

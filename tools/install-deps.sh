@@ -18,6 +18,16 @@ deb) want=("${PKGS_deb[@]}") ;;
 	;;
 esac
 
+# before a long build, not after it
+case $job in
+demo | check | bench)
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "weft: $job: makes network namespaces and loads XDP programs; run it as root" >&2
+		exit 1
+	fi
+	;;
+esac
+
 missing=$(pkg_missing "${want[@]}")
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" -ne 0 ]; then

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Replay the corpus, then fuzz: run.sh [SECONDS [TARGET...]], SECONDS (30) of fuzzing shared by the
 # targets, of which as many run at a time as there are processors; TAP. The target "prog" runs the
-# loaded XDP programs, as root.
+# loaded XDP programs, as root; "rings", only when it is named, is tests/net/test_rings.sh.
 #
 # What is new goes to $O/fuzz/TARGET and helps the next run; what fails to $O/fuzz/crash-TARGET-*.
 # SECONDS 0: only the corpus. SEED=N repeats the random choices of a run, on an idle machine.
@@ -11,6 +11,7 @@ cd "$(dirname "$0")/../.." || exit 1
 O=${O:-build}
 seconds=${1:-30}
 shift
+[[ $seconds =~ ^[0-9]+$ ]] || { echo "weft: fuzz: \"$seconds\" is no number of seconds; give TIME=600" >&2; exit 2; }
 [ $# -gt 0 ] || set -- prog rx ack pair parse cm	# the longest first
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0} UBSAN_OPTIONS=print_stacktrace=1
 # shellcheck source=tests/jobs.sh
@@ -48,6 +49,19 @@ fuzz_programs() {
 	report $rc "prog: fuzzed" "$log" "$(sed -n 's/^# replay: /build\/tests\/fuzz\//p' "$log")"
 }
 
+# An application against the loaded programs, for 5 s at least
+fuzz_rings() {
+	local share=$(($1 < 5 ? 5 : $1)) seed=$2 log=$logs/rings rc
+
+	[ "$seconds" -gt 0 ] || return
+	LAB_BUILD=$(realpath "$O") TIME=$share SEED=$seed timeout -k 5 $((share + 120)) \
+		tests/net/test_rings.sh >"$log" 2>&1
+	rc=$?
+	grep note: "$log"
+	[ "$rc" = 0 ] || grep '^not ok' "$log" | sed 's/^/# /'
+	report $rc "rings: fuzzed" "$log" "TIME=$share SEED=$seed tests/net/test_rings.sh"
+}
+
 # The same for a target that is built for the host
 fuzz_target() {
 	local t=$1 share=$2 seed=$3 log=$logs/$1 prog=$O/tests/fuzz/fuzz_$1 rc runs
@@ -79,10 +93,10 @@ for t in "$@"; do
 	# a second more or less does not matter; the whole must not be 0
 	share=$(((seconds * $(weight "$t") + total - 1) / total))
 	seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
-	if [ "$t" = prog ]; then
-		job fuzz_programs "$share" "$seed"
-	else
-		job fuzz_target "$t" "$share" "$seed"
-	fi
+	case $t in
+	prog) job fuzz_programs "$share" "$seed" ;;
+	rings) job fuzz_rings "$share" "$seed" ;;
+	*) job fuzz_target "$t" "$share" "$seed" ;;
+	esac
 done
 jobs_end

@@ -80,6 +80,8 @@ c "weft up eth0 csum " "off on"
 c "weft up eth0 port " ""
 c "weft perf write eth0 10.0.0.1 --siz" "--size"
 c "weft perf write eth0 10.0.0.1 --size " "" "a number is not made up"
+t -- same "--help --json --netns --pretty --verbose --version -V -h -j -n -p -v" \
+	"$(complete_line "weft -" | tr ' ' '\n' | LC_ALL=C sort | xargs)" ++ "options of the tool, and none of its objects"
 c "weft nonsense " "help" "no nonsense behind nonsense"
 c "weft stats show eth0 " "all"
 t -- c_has "weft qp " set show help ++ "commands of an object"
@@ -103,8 +105,16 @@ three() { [ "$(qpns | wc -w)" = 3 ]; }
 t -- until_true 10 three ++ "a client with its QPs"
 c "weft -n $LAB_A qp set $LAB_IF_A " "$(qpns)" "QPNs of the device"
 t -- test -n "$(complete_line "weft -n $LAB_A qp set $LAB_IF_A ")" ++ "of which there are some"
-lab_stop "$client"
+c "weft -n $LAB_A qp trace $LAB_IF_A " "$(qpns)" "those that have a trace"
+"$WEFT" -n "$LAB_A" up "$LAB_IF_A"
 lab_stop "$server"
+until_true 10 ended "$client"
+lab_wait "$client"
+failed=$("$WEFT" -n "$LAB_A" qp trace "$LAB_IF_A" | awk '{ print $3 }' | sort | xargs)
+t -- test -n "$failed" ++ "when the server is gone there are traces"
+c "weft -n $LAB_A qp trace $LAB_IF_A " "$failed" "of those that have failed"
+c "weft -n $LAB_A qp set $LAB_IF_A " "" "which cannot be set any more"
+"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
 
 # an interactive shell, with the completion where make install puts it
 weft_make install DESTDIR="$LAB_TMP/root" PREFIX=/usr >/dev/null

@@ -84,6 +84,8 @@ suppress=initial-upload-closes-no-bugs
 compgen -G "$ROOT/docs/man/*.[18]" >/dev/null || suppress+=,no-manual-page
 t -- lintian --fail-on error,warning --suppress-tags "$suppress" --allow-root \
 	"$DEB/weft_$VERSION-1_"*.changes ++ "lintian finds neither error nor warning"
+t -- same "${DEBFULLNAME:-weft maintainers} <${DEBEMAIL:-maintainers@weft.invalid}>" \
+	"$(dpkg-deb -f "$DEB/weft_$VERSION-1_"*.deb Maintainer)" ++ "whoever builds them, they are the project's"
 t -- empty "$(for f in "$DEB"/*.deb; do dpkg-deb --fsys-tarfile "$f" | grep -aqF "$ROOT" && echo "$f"; done)" ++ \
 	"no package has the path where it was built"
 
@@ -128,7 +130,7 @@ exec "$LAB_TMP/in-root" /tmp/hello "\$@"
 SH
 chmod +x "$LAB_TMP/hello"
 HELLO=$LAB_TMP/hello
-t -- hello :7000 10.9.0.2:7000 "from a package" ++ "and writes into another host's memory"
+t -- hello :7470 10.9.0.2:7470 "from a package" ++ "and writes into another host's memory"
 t -- "$LAB_TMP/in-root" dpkg --purge libweft-dev libweft0 ++ "they purge"
 t -- same "$before" "$(files)" ++ "no file is left"
 t -- same "$packages" "$(installed)" ++ "nor a package"

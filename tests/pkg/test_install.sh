@@ -66,6 +66,13 @@ weft_make install "${staged[@]}" >/dev/null
 weft_make uninstall "${staged[@]}"
 t -- same "$D" "$(find "$D")" ++ "and no folder either"
 t -- weft_make uninstall "${staged[@]}" ++ "uninstall of what is not there is no error"
+t ! setpriv --reuid 65534 --regid 65534 --clear-groups "$ROOT/tools/install-deps.sh" demo ++ "make demo without root"
+t -- grep -q 'demo: .*run it as root' "$LAB_TMP/tap.out" ++ "says before the build that it needs it"
+for x in fuzz\ TIME drill\ SECS sim\ SEEDS; do
+	# shellcheck disable=SC2086 # two words
+	t ! weft_make -n $x=1m ++ "make $x=1m"
+	t -- grep -q "${x#* }=1m is no whole number" "$LAB_TMP/tap.out" ++ "is refused at once"
+done
 
 # an installation in use
 t -- weft_make install PREFIX="$PREFIX" ++ "make install into a PREFIX"
@@ -81,11 +88,11 @@ export LD_LIBRARY_PATH=$PREFIX/lib
 HELLO=$LAB_TMP/away/hello
 t -- same "$PREFIX/lib/libweft.so.0" "$(ldd "$HELLO" | awk '$1 ~ /libweft/ { print $3 }')" ++ \
 	"it finds the installed library"
-t -- hello :7000 10.9.0.2:7000 "by the shared library" ++ "the example writes into another host's memory"
+t -- hello :7470 10.9.0.2:7470 "by the shared library" ++ "the example writes into another host's memory"
 unset LD_LIBRARY_PATH
 HELLO=$LAB_TMP/away/hello-static
 t -- empty "$(ldd "$HELLO" | grep libweft)" ++ "the static one needs no installed library"
-t -- hello :7000 10.9.0.2:7000 "by the static library" ++ "and does the same"
+t -- hello :7470 10.9.0.2:7470 "by the static library" ++ "and does the same"
 
 # the object: the distribution's libxdp looks where LIBDIR of the distribution puts it
 cat >"$LAB_TMP/find.c" <<'C'
@@ -101,5 +108,6 @@ t -- gcc -o "$LAB_TMP/find" "$LAB_TMP/find.c" -lxdp ++ "a program that has libxd
 t -- env LIBXDP_OBJECT_PATH="$PREFIX/lib/bpf" "$LAB_TMP/find" ++ "finds it where LIBXDP_OBJECT_PATH says"
 t -- grep -aqF "$LIBDIR/bpf" "$LIBDIR/libxdp.so.1" ++ "libxdp by itself looks in $LIBDIR/bpf"
 weft_make uninstall PREFIX="$PREFIX"
-t -- empty "$(find "$PREFIX" ! -type d; find "$PREFIX/include" -mindepth 1)" ++ "uninstall leaves a PREFIX as it was"
+t -- same "bin include lib share share/man" "$(cd "$PREFIX" && find . -mindepth 1 -printf '%P\n' | sort | xargs)" ++ \
+	"uninstall leaves a PREFIX as it was, but for the folders that every system has"
 tap_end

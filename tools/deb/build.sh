@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Build the Debian packages from this tree, source and binary, into $O/deb: `make deb`.
 #
-# Who builds is the maintainer, as with Debian's own tools: DEBFULLNAME and DEBEMAIL, else what git
-# knows. DEB_BUILD_OPTIONS as usual: nocheck leaves out the unit tests.
+# DEBFULLNAME and DEBEMAIL name who makes them, as with Debian's own tools; else it is the project.
+# DEB_BUILD_OPTIONS as usual: nocheck leaves out the unit tests.
 set -eu
 cd "$(dirname "$0")/../.."
 : "${VERSION:?run make deb}"
@@ -15,8 +15,8 @@ die() {
 	exit 1
 }
 
-who=${DEBFULLNAME:-$(git config user.name 2>/dev/null || echo weft)}
-mail=${DEBEMAIL:-$(git config user.email 2>/dev/null || echo "weft@$(hostname -f)")}
+who=${DEBFULLNAME:-weft maintainers}
+mail=${DEBEMAIL:-maintainers@weft.invalid}
 # The last commit's time, or that of the newest file of a tree that came without git.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null ||
 	find . -path ./build\* -prune -o -type f -printf '%T@\n' | sort -n | sed -n '$s/\..*//p')}

@@ -320,6 +320,7 @@ static int own_name(struct weft_dev *dev, const char *ifname)
 	if (err && strlen(ifname) >= IF_NAMESIZE)
 		return weft_err(ENODEV, ifname, "no such interface; see 'ip link'");
 	strcpy(dev->ifname, err ? ifname : link.name);
+	dev->ifindex = err ? 0 : link.ifindex;
 	return 0;
 }
 

@@ -146,8 +146,9 @@ static int behind_door(const char *ifname, const struct weft_open_opts *options,
 		err = door;
 		goto out_ns;
 	}
-	weft_link_get(dev->ifname, 0,
-		      &link); /* all 0 when it is gone; its pins may be there still */
+	/* it may have been renamed meanwhile; all 0 when it is gone, but its pins may be there */
+	if (!dev->ifindex || weft_link_get(NULL, dev->ifindex, &link))
+		weft_link_get(dev->ifname, 0, &link);
 	dev->ifindex = link.ifindex;
 	err = job(dev, &link, arg);
 	weft_pins_exit(dev, door);

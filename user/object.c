@@ -45,6 +45,11 @@ static int refused(struct weft_dev *dev, int err)
 		return weft_err(
 			EPERM, dev->ifname,
 			"may not load BPF programs; run as root of the initial user namespace");
+	if (err == -EMFILE || err == -ENFILE)
+		return weft_err(
+			-err, dev->ifname,
+			"cannot load the BPF programs: %s; raise the limit, see 'ulimit -n'",
+			strerror(-err));
 	return weft_err(-err, dev->ifname,
 			"the kernel refused the BPF programs: %s; weft needs Linux 6.1 or later",
 			strerror(-err));

@@ -45,6 +45,9 @@ int weft_pins_flock(int fd, int how, int timeout_ms)
 		if (weft_now_ns() >= end)
 			return -ETIMEDOUT;
 		nanosleep(&ts, NULL);
+		/* who has held it for long will hold it longer */
+		if (ts.tv_nsec < 20000000)
+			ts.tv_nsec += ts.tv_nsec / 8;
 	}
 	return 0;
 }

@@ -15,15 +15,14 @@
  * step, and a packet may meet the old one here and the new one there.
  */
 
-/* In a pinned link, if it still is the one with the program that we know. */
-static int swap_link(struct weft_dev *dev, const char *name, int old_fd, int new_fd)
+/* In a pinned link, which is weft's alone; who died here may have left any program of ours in it. */
+static int swap_link(struct weft_dev *dev, const char *name, int new_fd)
 {
-	LIBBPF_OPTS(bpf_link_update_opts, opts, .flags = BPF_F_REPLACE, .old_prog_fd = old_fd);
 	int fd = weft_td_obj(dev->pin_dir, name), err = 0;
 
 	if (fd < 0)
 		return fd;
-	if (bpf_link_update(fd, new_fd, &opts))
+	if (bpf_link_update(fd, new_fd, NULL))
 		err = -errno;
 	close(fd);
 	return err;
@@ -67,6 +66,15 @@ static int swap_pin(struct weft_dev *dev, const char *name, int fd)
 	return rename(tmp, path) ? -errno : 0;
 }
 
+static const char *remedy(int err)
+{
+	switch (err) {
+	case -ENOLINK: return "the interface is gone, see 'ip link'";
+	case -ENOENT: return "run 'weft down' and 'weft up' on it";
+	default: return "try again";
+	}
+}
+
 static int swap_nic(struct weft_dev *dev, const struct weft_nic_prog *old, struct weft_bpf *skel,
 		    int *nic_fd)
 {
@@ -75,29 +83,24 @@ static int swap_nic(struct weft_dev *dev, const struct weft_nic_prog *old, struc
 	if (old->dispatcher)
 		return swap_in_dispatcher(dev, old, nic_fd);
 	*nic_fd = fcntl(bpf_program__fd(skel->progs.weft_nic), F_DUPFD_CLOEXEC, 0);
-	err = swap_link(dev, WEFT_PIN_NIC_LINK, old->fd, *nic_fd);
+	err = swap_link(dev, WEFT_PIN_NIC_LINK, *nic_fd);
 	if (err == -ENOENT)
 		err = swap_netlink(dev, old->fd, *nic_fd);
 	return err ? weft_err(-err, dev->ifname,
-			      "cannot replace program %u on the interface: %s; try again", old->id,
-			      strerror(-err))
+			      "cannot replace program %u on the interface: %s; %s", old->id,
+			      strerror(-err), remedy(err))
 		   : 0;
 }
 
 static int swap_rest(struct weft_dev *dev, struct weft_bpf *skel)
 {
-	int old = weft_td_obj(dev->pin_dir, "weft_db"), err;
+	int err = swap_link(dev, WEFT_PIN_DB_LINK, bpf_program__fd(skel->progs.weft_db));
 	struct weft_devcfg cfg;
 	uint32_t key = 0;
 
-	err = old < 0 ? old
-		      : swap_link(dev, WEFT_PIN_DB_LINK, old, bpf_program__fd(skel->progs.weft_db));
-	if (old >= 0)
-		close(old);
 	if (err)
-		return weft_err(-err, dev->ifname,
-				"cannot replace the doorbell's program: %s; try again",
-				strerror(-err));
+		return weft_err(-err, dev->ifname, "cannot replace the doorbell's program: %s; %s",
+				strerror(-err), remedy(err));
 	if (bpf_map_lookup_elem(bpf_map__fd(skel->maps.devcfg), &key, &cfg))
 		return weft_err(errno, dev->ifname, "cannot read devcfg: %s; try again",
 				strerror(errno));

@@ -149,6 +149,16 @@ narrow() {
 		(.dir == "out" and (has("src") | not)))' "$CAP/lines" | wc -l)"
 	same "the last of which sums up" 50 "$(jq 'select(.event == "end") | .packets' "$CAP/lines")"
 
+	for n in '' -j; do
+		# shellcheck disable=SC2086	# an option or none
+		lab_in "$LAB_A" timeout 20 "$WEFT" capture $n "$LAB_IF_A" 2>"$CAP/head.err" | head -n 1 >"$CAP/head"
+		local said=("${PIPESTATUS[@]}")
+		note "$(<"$CAP/head.err")"
+		t "${said[0]} == 0 && $(wc -l <"$CAP/head") == 1" "lines${n:+ of JSON} whose reader has had enough: no error"
+		# shellcheck disable=SC2086	# an option or none
+		lab_in "$LAB_A" timeout 20 "$WEFT" capture $n -c 5 "$LAB_IF_A" 2>"$CAP/full.err" >/dev/full
+		t "$? == 1 && $(grep -c 'No space left' "$CAP/full.err") == 1" "on a full disk it fails, and says so once"
+	done
 	# a pipe, whose reader has had enough
 	lab_in "$LAB_A" "$WEFT" capture -k -w - "$LAB_IF_A" 2>"$CAP/pipe.err" |
 		tshark -X "lua_script:$LUA" -r - -c 100 -T fields -e weft.check.status -e weft.db.op >"$CAP/pipe.out" 2>/dev/null

@@ -83,6 +83,9 @@ interfaces() {
 	ip -n "$LAB_A" link set p0 mtu 348
 	t -- weft_a up p0 ++ "is what it says"
 	weft_a down p0
+	# shellcheck disable=SC2016	# for the inner shell
+	t -- shape 1 "p0: .*Too many open files; .*ulimit -n" bash -c 'ulimit -n 32; exec "$@"' - \
+		"$WEFT" -n "$LAB_A" up p0 ++ "too few descriptors"
 	ip -n "$LAB_A" link del p0
 	ip -n "$LAB_A" link set lo down
 	t -- shape 1 "127.0.0.1:9470: cannot listen: .*'ip link set lo up'" "$WEFT" -n "$LAB_A" metrics --listen 9470 ++ \
@@ -101,6 +104,7 @@ usage() {
 	t -- shape 2 '' "$WEFT" ++ "no arguments"
 	t -- shape 2 '' "$WEFT" frobnicate ++ "no such object"
 	t -- shape 2 '' "$WEFT" up ++ "up without an interface"
+	t -- shape 2 '' "$WEFT" up '' ++ "or with one that has no name"
 	t -- shape 2 '' "$WEFT" dev frobnicate lo ++ "no such command"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --frobnicate ++ "no such option"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --size 2x ++ "a size that is none"

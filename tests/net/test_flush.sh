@@ -96,8 +96,21 @@ doorbell() {
 
 used() {
 	lost_soon "$LAB_ID-f"
+	local cap top
+	lab_spawn "$WEFT" -n "$LAB_ID-f" capture p0 >"$LAB_TMP/cap" 2>&1
+	cap=$LAB_SPAWNED
+	lab_spawn "$WEFT" -n "$LAB_ID-f" top -b -d 0.2 p0 >"$LAB_TMP/top" 2>&1
+	top=$LAB_SPAWNED
+	t -- lab_wait_line "$LAB_TMP/cap" '^capturing' "$cap" ++ "a capture"
+	t -- lab_wait_line "$LAB_TMP/top" '^weft top .* p0 ' "$top" ++ "and top, which names its interface"
 	serve s "$LAB_ID-f" p0=:7000
 	ip -n "$LAB_ID-f" link del p0
+	t -- until_true 5 ended "$cap" ++ "an interface is deleted: the capture ends"
+	t -- grep -q '^weft: p0: the interface is gone' "$LAB_TMP/cap" ++ "and says why"
+	t -- until_true 5 ended "$top" ++ "top as well"
+	t -- grep -q '^weft: p0: the interface is gone' "$LAB_TMP/top" ++ "which says so, too"
+	lab_stop "$cap"
+	lab_stop "$top"
 	"$WEFT" -n "$LAB_ID-f" dev show >"$LAB_TMP/show"
 	t -- grep -q '^p0: .*the interface is gone' "$LAB_TMP/show" ++ "dev show of a deleted interface"
 	t ! grep -E '\(\)|1 token domains' "$LAB_TMP/show" ++ "says nothing that it does not know"

@@ -137,6 +137,48 @@ unload_first() {
 	t -- until_true 5 map_gone "$map" ++ "with the same result"
 }
 
+# Wherever a replacement is killed, the next one works: at each rename of a pin.
+killed_replace() {
+	local n rc
+	cat >"$LAB_TMP/kill.c" <<-'C'
+		#define _GNU_SOURCE
+		#include <signal.h>
+		#include <stdlib.h>
+		#include <unistd.h>
+		#include <sys/syscall.h>
+
+		int rename(const char *from, const char *to)
+		{
+			static int n;
+
+			if (++n == atoi(getenv("KILL_AT")))
+				raise(SIGKILL);
+			return syscall(SYS_rename, from, to);
+		}
+	C
+	t -- gcc -shared -fPIC -o "$LAB_TMP/kill.so" "$LAB_TMP/kill.c" ++ "something that kills at a rename"
+	weft_a up "$LAB_IF_A"
+	for n in 1 2 4; do
+		rc=0
+		{ LD_PRELOAD=$LAB_TMP/kill.so KILL_AT=$n weft_a up "$LAB_IF_A" --replace || rc=$?; } 2>/dev/null
+		t "rc == 137" "a replacement is killed at rename $n"
+		t -- weft_a up "$LAB_IF_A" --replace ++ "and the next one works"
+	done
+	t -- transfer ++ "WRITEs arrive after that"
+	# renamed while programs are loaded: it goes by the index
+	lab_spawn "$WEFT" -n "$LAB_A" up "$LAB_IF_A" --replace >"$LAB_TMP/replace" 2>&1
+	sleep 0.1
+	ip -n "$LAB_A" link set "$LAB_IF_A" down
+	ip -n "$LAB_A" link set "$LAB_IF_A" name other
+	rc=0
+	lab_wait "$LAB_SPAWNED" || rc=$?
+	note "$(<"$LAB_TMP/replace")"
+	t "rc == 0" "renamed meanwhile: nothing to say"
+	ip -n "$LAB_A" link set other name "$LAB_IF_A"
+	ip -n "$LAB_A" link set "$LAB_IF_A" up
+	t -- weft_a down "$LAB_IF_A" ++ "weft down"
+}
+
 # Without a link of weft's own its devcfg tells where the program is.
 renamed() {
 	load_with ip
@@ -287,7 +329,7 @@ mkdir -p "$LAB_TMP/include/weft"
 sed 's/WEFT_ABI = [0-9]*/WEFT_ABI = 99/' include/weft/abi.h >"$LAB_TMP/include/weft/abi.h"
 lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 lab_wait_line "$LAB_TMP/server" ready "$LAB_SPAWNED" 10 || note "$(<"$LAB_TMP/server")"
-for part in loaders unload_first renamed unload_under_users refused other_abi replace advice; do
+for part in loaders unload_first renamed unload_under_users refused other_abi killed_replace replace advice; do
 	tap_part $part && $part
 done
 lab_stop "$LAB_SPAWNED"

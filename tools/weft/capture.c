@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -206,7 +207,11 @@ static int check_device(struct session *s)
 {
 	struct stat now;
 
+	char name[IF_NAMESIZE];
+
 	s->checked = weft_now_ns();
+	if (!if_indextoname(s->dev.cfg.ifindex, name))
+		return cli_fail(s->dev.ifname, "the interface is gone; see 'ip link'");
 	if (stat(s->dev.dir, &now) || now.st_ino != s->dir_ino ||
 	    (__atomic_load_n(&s->cfg->flags, __ATOMIC_ACQUIRE) & WEFT_DEV_DOWN))
 		return cli_fail(s->dev.ifname,
@@ -293,7 +298,7 @@ static void summary(struct session *s)
 		pcapng_statistics(s->out, 0, s->start + s->epoch, end + s->epoch, in + out + lost,
 				  lost);
 	flush(s);
-	if (cli.json) {
+	if (cli.json && (s->file || !s->broken)) {
 		/* in a pipe that carries the capture it would be in the way */
 		fprintf(s->file && !strcmp(s->file, "-") ? stderr : stdout,
 			"{\"event\":\"end\",\"dev\":%s,\"seconds\":%.3f,\"packets\":%llu,"
@@ -366,8 +371,11 @@ static int capture(struct session *s)
 		s->err = errno;
 		s->broken = true;
 	}
-	if (s->out == stdout && s->broken)
-		clearerr(stdout); /* dealt with here */
+	if (s->out == stdout && s->broken) {
+		/* dealt with here */
+		__fpurge(stdout);
+		clearerr(stdout);
+	}
 	/* a reader that has had enough is no error */
 	if (!rc && s->broken && s->err != EPIPE)
 		rc = cli_fail(s->file ? s->file : "stdout",

@@ -123,6 +123,7 @@ int cmd_top(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
 
 int dev_set(int argc, char **argv);
+int dev_flush(void);
 int qp_trace(int argc, char **argv);
 int perf_server(int argc, char **argv);
 int perf_write(int argc, char **argv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft up, down, unpin, dev: attaching to an interface, and what was obtained. */
+/* weft up, dev: attaching to an interface, and what was obtained. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -28,18 +28,6 @@ static const char up_help[] =
 	"           where weft is on already, swap its programs for this version's, under traffic and\n"
 	"           with all connections kept\n"
 	"What another loader (xdp-loader, ip, bpftool) has attached of weft.bpf.o is used as it is.\n";
-
-static const char down_help[] =
-	"usage: weft down DEV\n"
-	"\n"
-	"Remove everything weft has put on DEV, used or not. A program that another loader attached\n"
-	"stays attached and passes everything: that is for its loader to unload.\n";
-
-static const char unpin_help[] =
-	"usage: weft unpin DEV [ -j ]\n"
-	"\n"
-	"Remove what is left of weft in /sys/fs/bpf for DEV after a crash, an upgrade or an unload.\n"
-	"A device that works, or that a process still uses, is left alone: that is 'weft down'.\n";
 
 static const char dev_help[] =
 	"usage: weft dev [ show ] [ DEV ] [ -j ]\n"
@@ -97,7 +85,9 @@ int cmd_up(int argc, char **argv)
 	struct weft_open_opts o = { .size = sizeof(o) };
 	bool replace = take_word(&argc, argv, "--replace");
 	int rc = cli_common("up", up_help, &argc, &argv), csum = -1, tele = -1, n;
+	char renamed[IF_NAMESIZE];
 	struct weft_dev *dev;
+	unsigned index;
 	const char *name;
 	uint64_t port;
 	int on;
@@ -128,9 +118,13 @@ int cmd_up(int argc, char **argv)
 		else
 			o.no_telemetry = !(tele = on);
 	}
+	index = if_nametoindex(name);
 	rc = replace ? weft_replace(name) : 0;
 	if (rc < 0)
 		return cli_lib_fail(name, rc);
+	/* that takes its time, in which it may be renamed */
+	if (replace && if_indextoname(index, renamed))
+		name = renamed;
 	o.daemon = ""; /* an administrator's doing */
 	rc = weft_open(name, &o, &dev);
 	if (rc)
@@ -147,25 +141,6 @@ int cmd_up(int argc, char **argv)
 	if (!rc)
 		advise(name);
 	return rc;
-}
-
-/* That there was nothing is worth a line, but what was asked for is so. */
-static int taken_away(const char *name, int err)
-{
-	if (err)
-		cli_lib_fail(name, err);
-	return err && err != -ENOENT ? CLI_FAIL : CLI_OK;
-}
-
-int cmd_down(int argc, char **argv)
-{
-	int rc = cli_common("down", down_help, &argc, &argv);
-	const char *name;
-
-	if (rc >= 0)
-		return rc;
-	rc = cli_dev_arg("down", argc, argv, true, &name);
-	return rc >= 0 ? rc : taken_away(name, weft_down(name, NULL));
 }
 
 /* ---- show ---- */
@@ -432,51 +407,6 @@ static int show(const struct pinned *p, struct json_object *out)
 	return CLI_OK;
 }
 
-static struct json_object *flushed; /* NULL: print text */
-
-static void print_flushed(const char *dir)
-{
-	struct json_object *o;
-
-	if (!flushed) {
-		printf("removed %s\n", dir);
-		return;
-	}
-	o = json_object_new_object();
-	cli_add_str(o, "pins", dir);
-	json_object_array_add(flushed, o);
-}
-
-static int flush(void)
-{
-	int n;
-
-	flushed = cli.json ? json_object_new_array() : NULL;
-	n = weft_flush(print_flushed);
-	if (n >= 0)
-		return flushed ? cli_print(flushed) : CLI_OK;
-	json_object_put(flushed);
-	return cli_fail("/sys/fs/bpf/weft", "%s; run as root", strerror(-n));
-}
-
-int cmd_unpin(int argc, char **argv)
-{
-	int rc = cli_common("unpin", unpin_help, &argc, &argv);
-	const char *name;
-
-	if (rc >= 0)
-		return rc;
-	rc = cli_dev_arg("unpin", argc, argv, true, &name);
-	if (rc >= 0)
-		return rc;
-	flushed = cli.json ? json_object_new_array() : NULL;
-	rc = taken_away(name, weft_unpin(name, print_flushed));
-	if (!rc && flushed)
-		return cli_print(flushed);
-	json_object_put(flushed);
-	return rc;
-}
-
 int cmd_dev(int argc, char **argv)
 {
 	const char *dev;
@@ -485,7 +415,7 @@ int cmd_dev(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	if (argc == 1 && !strcmp(argv[0], "flush"))
-		return flush();
+		return dev_flush();
 	if (argc && !strcmp(argv[0], "set"))
 		return dev_set(argc - 1, argv + 1);
 	if (argc && !strcmp(argv[0], "show")) {

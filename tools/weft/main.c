@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,8 @@ static bool wants_help(int argc, char **argv)
 	for (int i = 0; i < argc; i++)
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return true;
-	return argc > 0 && !strcmp(argv[argc - 1], "help");
+	/* behind a command it may be the name of an interface */
+	return argc == 1 && !strcmp(argv[0], "help");
 }
 
 static int run(int argc, char **argv)
@@ -163,8 +165,10 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int rc = run(argc, argv);
+	int rc;
 
+	signal(SIGXFSZ, SIG_IGN); /* so that the error has words */
+	rc = run(argc, argv);
 	/* what did not reach its file must not look like success */
 	if (fflush(stdout) || ferror(stdout))
 		return cli_fail("stdout", "cannot write: %s; see where the output goes",

@@ -67,7 +67,8 @@ static void draw_drops(const struct screen *s, unsigned which)
 				n += snprintf(text + n, sizeof(text) - n, "  %s %llu (%.0f/s)",
 					      stats_drops[k].name, (unsigned long long)drop[k],
 					      s->dev[i].rate[k]);
-		line(false, "%s drops:%s", s->dev[i].p.ifname, n ? text : "  none");
+		line(false, "%s%s drops:%s", s->dev[i].p.ifname,
+		     s->dev[i].p.ifindex ? "" : " (gone)", n ? text : "  none");
 	}
 }
 
@@ -90,7 +91,10 @@ static void draw(struct screen *s, unsigned which, bool live)
 		n++;
 	}
 	line(false, "weft top %s  %s  %u QPs  sent %.3f Gb/s  received %.3f Gb/s  %.0f msg/s", now,
-	     which ? s->dev[which - 1].p.ifname : "all devices", n, tx, rx, msgs);
+	     which          ? s->dev[which - 1].p.ifname
+	     : s->ndev == 1 ? s->dev[0].p.ifname
+			    : "all devices",
+	     n, tx, rx, msgs);
 	if (live)
 		line(false, "by %s   q quit  s order  d device", order_names[order]);
 	draw_drops(s, which);
@@ -315,6 +319,8 @@ static int live(const struct opts *o)
 		dup2(err, STDERR_FILENO);
 		close(err);
 	}
+	if (rc && o->dev && !if_nametoindex(o->dev))
+		return cli_fail(o->dev, "the interface is gone; see 'ip link'");
 	return rc ? cli_fail(o->dev ? o->dev : "top", "weft is not on it any more; run 'weft up'")
 		  : CLI_OK;
 }

@@ -114,6 +114,11 @@ int top_look(const char *dev, struct screen *old)
 
 	if (n < 0)
 		return -1;
+	if (dev && !list[0].ifindex) {
+		free(list);
+		cli_fail(dev, "the interface is gone; see 'ip link'");
+		return -1;
+	}
 	clock_gettime(CLOCK_MONOTONIC, &s.at);
 	if (old->at.tv_sec)
 		s.seconds = seconds_between(&old->at, &s.at);

@@ -227,6 +227,8 @@ int cli_dev_arg(const char *cmd, int argc, char **argv, bool need, const char **
 		return cli_usage(cmd, "what is \"%s\"", argv[1]);
 	if (!argc)
 		return need ? cli_usage(cmd, "which interface") : -1;
+	if (!*argv[0])
+		return cli_usage(cmd, "the interface has no name");
 	*dev = cli_dev_name(argv[0]);
 	if (strlen(*dev) >= IF_NAMESIZE)
 		return cli_fail(*dev, "no such interface; see 'ip link'");

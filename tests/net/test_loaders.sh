@@ -76,8 +76,8 @@ unload_with() {
 
 adopt() {
 	local loader=$1 id map
-	t -- load_with "$loader" ++ "$loader loads weft.bpf.o"
-	t ! grep . "$LAB_TMP/tap.out" ++ "$loader: without complaints"
+	t -- eval 'load_with "$loader" >"$LAB_TMP/load" 2>&1' ++ "$loader loads weft.bpf.o"
+	t ! grep . "$LAB_TMP/load" ++ "$loader: without complaints"
 	id=$(attached)
 	map=$(map_of "$id" qpctl)
 	t -- on_a ping -q -c 1 -W 5 10.9.0.2 ++ "$loader: before it is set up everything passes"
@@ -127,8 +127,8 @@ unload_first() {
 	t "$(doorbells) == 0" "no doorbell is left"
 	t ! test -e "$(pins)" ++ "no pins are left"
 	t -- until_true 5 map_gone "$map" ++ "nothing is left in the kernel"
-	t -- weft_a unpin "$LAB_IF_A" ++ "unpin once more"
-	t -- grep -q "nothing to do" "$LAB_TMP/tap.out" ++ "has nothing to do"
+	t -- eval 'weft_a unpin "$LAB_IF_A" 2>"$LAB_TMP/unpin"' ++ "unpin once more"
+	t -- grep -q "nothing to do" "$LAB_TMP/unpin" ++ "has nothing to do"
 	load_with ip
 	map=$(map_of "$(attached)" qpctl)
 	weft_a up "$LAB_IF_A"

@@ -119,10 +119,12 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		count(st, rx_dup);
 	} else {
 		code = read ? read_op(ctx, st, ctl, wk, len) : atomic_op(st, ctl, wk);
-		if (unlikely(code))
-			/* what has been answered before ends nothing here: it may be a stray copy */
-			return v == WEFT_RX_NEW ? refuse(ctx, ctl, wk, slot, code)
-						: reply_nak(ctx, st, ctl, wk, code, psn);
+		if (unlikely(code)) {
+			if (v == WEFT_RX_NEW)
+				return refuse(ctx, ctl, wk, slot, code);
+			/* what has been answered before ends nothing: it may be a stray copy */
+			return reply_nak(ctx, st, ctl, wk, code, psn);
+		}
 		if (!read)
 			weft_rx_remember(&q->rx, at, psn, wk->result);
 		if (v == WEFT_RX_NEW && weft_rx_commit(&q->rx, psn))

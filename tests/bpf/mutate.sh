@@ -277,13 +277,13 @@ swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
 # ---- READs and atomics: what is carried out ----
 gone refuse__shape $a '!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)'
 gone refuse__shape $a '!last' ': !last'
-gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code)) {\n'
-gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code))\n'
+gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code)) {\n\t\tst'
+gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code)) {\n\t\t\tif'
 swap refuse__bounds $a mlen len 'WEFT_ACCESS_REMOTE_READ, moff, mlen'
 swap refuse__rights $a WEFT_ACCESS_REMOTE_READ WEFT_ACCESS_REMOTE_WRITE
 swap refuse__bounds $a 8 0 'WEFT_ACCESS_REMOTE_ATOMIC, 0, 8'
 swap refuse__rights $a WEFT_ACCESS_REMOTE_ATOMIC WEFT_ACCESS_REMOTE_WRITE
-swap refuse__rights $a 'v == WEFT_RX_NEW' 1 'return v == WEFT_RX_NEW'
+swap refuse__rights $a 'v == WEFT_RX_NEW' 1 $'if (v == WEFT_RX_NEW)\n'
 gone refuse__misaligned $a 'off & 7'
 gone refuse__memory_gone $a 'fetch(ctx, pool, off, p->hl, len)'
 gone small__answer_in_a_clone $a 'frame_resize(ctx, frame_len(ctx), p->hl + len)'

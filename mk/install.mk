@@ -2,6 +2,8 @@
 # make install, uninstall and deb: what goes where (included by the Makefile).
 
 BINDIR        ?= $(PREFIX)/bin
+SBINDIR       ?= $(PREFIX)/sbin
+UNITDIR       ?= $(PREFIX)/lib/systemd/system
 INCLUDEDIR    ?= $(PREFIX)/include
 MANDIR        ?= $(PREFIX)/share/man
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
@@ -13,6 +15,9 @@ BPFDIR        ?= $(LIBDIR)/bpf
 # MODE|SOURCE|DESTINATION of each file, and the links TARGET|DESTINATION
 INST_FILES := \
 	755|$(O)/weft|$(BINDIR)/weft \
+	755|$(O)/weftd|$(SBINDIR)/weftd \
+	644|$(O)/weftd.service|$(UNITDIR)/weftd.service \
+	644|tools/weftd/weftd.conf|$(PREFIX)/share/weft/weftd.conf \
 	644|$(O)/libweft.a|$(LIBDIR)/libweft.a \
 	644|$(O)/libweft.so|$(LIBDIR)/libweft.so.$(VERSION) \
 	644|$(O)/libweft.pc|$(PKGCONFIGDIR)/libweft.pc \
@@ -24,7 +29,7 @@ INST_FILES := \
 INST_LINKS := \
 	libweft.so.$(VERSION)|$(LIBDIR)/libweft.so.$(SOMAJOR) \
 	libweft.so.$(SOMAJOR)|$(LIBDIR)/libweft.so
-INST_BUILT := $(TOOL) $(LIBA) $(LIBSO) $(BPF_OBJ) $(O)/libweft.pc
+INST_BUILT := $(TOOL) $(WEFTD) $(O)/weftd.service $(LIBA) $(LIBSO) $(BPF_OBJ) $(O)/libweft.pc
 
 part = $(word $(1),$(subst |, ,$(2)))
 INST_PATHS := $(foreach f,$(INST_FILES),$(call part,3,$(f))) \
@@ -42,6 +47,10 @@ $(O)/libweft.pc: user/libweft.pc.in FORCE
 		-e 's|@INCLUDEDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))|' \
 		-e 's|@BPFDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(BPFDIR))|' \
 		-e 's|@VERSION@|$(VERSION)|' $< >$@
+
+$(O)/weftd.service: tools/weftd/weftd.service FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@SBINDIR@|$(SBINDIR)|' $< >$@
 
 # What `make install` installs, and nothing else.
 installable: $(INST_BUILT)

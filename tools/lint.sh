@@ -76,7 +76,7 @@ exports() {
 	nm -D --defined-only "${O:-build}/libweft.so" |
 		awk '$2 != "A" && $3 !~ /^weft_/ { print "exported: " $3 }'
 }
-# The compiler checks printf formats better. Beyond cppcheck: LIST_HEAD without a name, and
+# The compiler checks printf formats better. Beyond cppcheck: LIST_HEAD without a name, LIST_FOREACH, and
 # the difference of two linker symbols.
 cpp_check() {
 	need cppcheck cppcheck
@@ -87,7 +87,7 @@ cpp_check() {
 		--suppress=missingInclude --suppress=missingIncludeSystem --suppress=unknownMacro \
 		--suppress=internalAstError --suppress=comparePointers --suppress=invalidPrintfArgType_uint \
 		--suppress=invalidPrintfArgType_sint \
-		-D'LIST_HEAD(n,t)=struct list_of_##t' \
+		-D'LIST_HEAD(n,t)=struct list_of_##t' -D'LIST_FOREACH(v,h,f)=while ((v = next_of(h)))' \
 		-D__linux__ -D__x86_64__ -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
 		-Iinclude -Iuser -Itests --max-configs=4 --file-list="$tmp/list" 2>&1
 }

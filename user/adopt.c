@@ -147,10 +147,16 @@ int weft_attach_check(struct weft_dev *dev, const struct weft_link *link,
 bool weft_attach_is_on(const char *dir, const struct weft_link *link)
 {
 	struct weft_nic_prog p;
-	int fd = weft_td_obj(dir, "devcfg");
-	uint32_t id = weft_map_id(fd);
+	uint32_t id, prog = 0;
 	bool yes;
+	int fd;
 
+	/* its own link says so; a look at the program is for root with all capabilities */
+	if (weft_td_link_prog(dir, WEFT_PIN_NIC_LINK, &prog) == link->ifindex && prog &&
+	    prog == link->xdp_id)
+		return true;
+	fd = weft_td_obj(dir, "devcfg");
+	id = weft_map_id(fd);
 	if (fd >= 0)
 		close(fd);
 	if (!id)

@@ -76,18 +76,20 @@ bool weft_link_runs_program(struct weft_dev *dev)
 	struct weft_nic_prog p = { .fd = -1 };
 	struct weft_link link;
 	int tries = 5, saved, gone;
+	bool ours = false;
 
 	if (weft_ns_enter(dev, &saved))
 		return true;
 	/* while a dispatcher is being exchanged, what was just seen may be gone already */
 	do {
 		gone = weft_link_get(NULL, dev->ifindex, &link);
-		if (!gone)
+		ours = !gone && weft_attach_is_on(dev->pin_dir, &link);
+		if (!gone && !ours)
 			weft_nic_find(&link, cfg, &p);
-	} while (p.fd < 0 && !gone && link.xdp_id && --tries && !usleep(10000));
+	} while (!ours && p.fd < 0 && !gone && link.xdp_id && --tries && !usleep(10000));
 	weft_nic_close(&p);
 	weft_ns_leave(saved);
-	return gone || p.id; /* that the interface went is told by other news */
+	return gone || ours || p.id; /* that the interface went is told by other news */
 }
 
 /* Only a program that another loader attached can be taken off by others; this is how it shows. */

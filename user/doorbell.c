@@ -69,6 +69,9 @@ int weft_doorbell_create(struct weft_dev *dev)
 		weft_td_link_del(ifindex);
 		err = take_queue(fd, name, IFF_TUN_EXCL);
 	}
+	/* without an owner whoever may open TUN could take a queue of it */
+	if (!err && ioctl(fd, TUNSETOWNER, 0))
+		err = -errno;
 	if (!err)
 		err = weft_link_up(name);
 	/*

@@ -340,39 +340,6 @@ int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot)
 
 /* ---- process slots ---- */
 
-/*
- * The lock of a slot that weftd serves is in its client's hands, who might give it up while weftd
- * still works for him: so as long as it does, weftd has a lock of its own.
- */
-int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make)
-{
-	char name[16];
-	int fd;
-
-	snprintf(name, sizeof(name), "g%u", slot);
-	if (make && mkdirat(dev->pin_fd, name, 0700) && errno != EEXIST)
-		return -errno;
-	fd = openat(dev->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
-static bool guarded(struct weft_dev *dev, uint32_t slot)
-{
-	int fd = weft_pins_guard(dev, slot, false);
-
-	if (fd >= 0)
-		release(fd);
-	return fd == -EWOULDBLOCK;
-}
-
 /* The directory of a slot, locked; -EWOULDBLOCK: somebody lives there. */
 static int lock_slot(struct weft_dev *dev, uint32_t slot, bool make)
 {
@@ -391,7 +358,7 @@ static int lock_slot(struct weft_dev *dev, uint32_t slot, bool make)
 		close(fd);
 		return err;
 	}
-	if (guarded(dev, slot)) {
+	if (weft_pins_guarded(dev, slot)) {
 		release(fd);
 		return -EWOULDBLOCK;
 	}

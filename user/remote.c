@@ -86,9 +86,14 @@ static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t 
 	struct weftd_msg m = { .op = WEFTD_qp_take,
 			       .u.qp_take = { .ring = ring, .cwnd = cwnd, .nev = nev } };
 	int err = call(dev, &m);
+	struct weft_qpctl *ctl;
 
+	if (err)
+		return err;
 	*num = m.u.qp_take_rep.v;
-	return err;
+	ctl = &dev->maps.ctl[WEFT_QPN_SLOT(*num)];
+	*ctl = (struct weft_qpctl){ .qpn = *num, .cwnd = cwnd, .nev = nev };
+	return 0;
 }
 
 /* maps.ctl is a copy of what concerns us. */
@@ -116,7 +121,6 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 	if (err)
 		return err;
 	memcpy(nexthop, m.u.qp_live_rep.nexthop, 16);
-	ctl->qpn = l->num;
 	ctl->payload = l->payload;
 	ctl->flags = m.u.qp_live_rep.flags;
 	memcpy(ctl->tmpl, m.u.qp_live_rep.tmpl, sizeof(ctl->tmpl));
@@ -265,15 +269,18 @@ static void leave(struct weft_dev *dev)
 	dev->remote = NULL;
 }
 
-/* Is there anybody? Not worth waiting for when the device is opened first. */
+/* Is there anybody? A socket that nobody listens on is that of a weftd about to be started again. */
 static int check_there(struct weft_dev *dev)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err = 0;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err, tries = 100;
 
 	if (fd < 0)
 		return weft_err(errno, dev->ifname, "no Unix socket: %s", strerror(errno));
-	if (connect(fd, (struct sockaddr *)dev->remote->addr, sizeof(*dev->remote->addr)))
-		err = errno;
+	do
+		err = connect(fd, (struct sockaddr *)dev->remote->addr, sizeof(*dev->remote->addr))
+			      ? errno
+			      : 0;
+	while (err == ECONNREFUSED && --tries && !usleep(30000));
 	close(fd);
 	if (!err)
 		return 0;

@@ -75,9 +75,9 @@ struct weft_open_opts {
 	uint8_t persist; /* 1: stays attached without users, until weft_down() */
 	uint8_t no_telemetry; /* 1: no latency histograms; 0: there are, or what it is already */
 	/*
-	 * Path of weftd's socket, which does for this process what needs privilege; "":
-	 * never. NULL: $WEFT_DAEMON, else /run/weft/weftd.sock for a process that is not
-	 * root. weftd decides on port, csum, persist and no_telemetry.
+	 * Path of the socket of weftd, which does for this process what needs privilege;
+	 * "": never. NULL: as the environment says, else /run/weft/weftd.sock for a process
+	 * that is not root. weftd decides on port, csum, persist and no_telemetry.
 	 */
 	const char *daemon;
 };

@@ -156,11 +156,11 @@ static uint32_t some_key(void)
 	case 0: return draw();
 	case 1: return weft_mr_key(at.not_local);
 	case 2: return weft_mr_key(at.other_pd);
-	case 3:
-		for (uint32_t i = 0; i < WEFT_MRS; i++)
+	case 3: /* a client of weftd does not see the table */
+		for (uint32_t i = 0; i < WEFT_MRS && at.dev->maps.mr; i++)
 			if (at.dev->maps.mr[(start + i) % WEFT_MRS].key)
 				return at.dev->maps.mr[(start + i) % WEFT_MRS].key;
-		return 0;
+		return draw();
 	default: return weft_mr_key(at.mr);
 	}
 }

@@ -43,13 +43,16 @@ t -- same "$({
 		${LIBDIR#/}/libweft.so.$(sed -n 's/^VERSION := //p' "$ROOT/Makefile")
 		${LIBDIR#/}/pkgconfig/libweft.pc
 		usr/share/bash-completion/completions/weft
+		usr/lib/systemd/system/weftd.service
+		usr/sbin/weftd
 		usr/share/weft/weft.lua
+		usr/share/weft/weftd.conf
 	FILES
 	(cd "$ROOT/docs/man" 2>/dev/null && find . -name '*.[1-8]' -printf '%f\n' |
 		sed -E 's|.*\.(.)$|usr/share/man/man\1/&|')
-} | LC_ALL=C sort)" "$(names "$D" | LC_ALL=C sort)" ++ "tool, library, header, object, completion and manual are there"
+} | LC_ALL=C sort)" "$(names "$D" | LC_ALL=C sort)" ++ "tool, daemon, library, header, object, completion and manual are there"
 t -- empty "$(find "$D" -xtype l)" ++ "no link is broken"
-t -- empty "$(find "$D" -type f -perm /111 ! -path '*/bin/weft' ! -name '*.so.*'; find "$D" -perm /022 ! -type l)" ++ \
+t -- empty "$(find "$D" -type f -perm /111 ! -path '*/bin/weft' ! -path '*/sbin/weftd' ! -name '*.so.*'; find "$D" -perm /022 ! -type l)" ++ \
 	"only programs can be executed, and nobody else may write"
 t -- empty "$(grep -rlF "$LAB_TMP" "$D")" ++ "DESTDIR is not in any file"
 

@@ -93,6 +93,20 @@ const char *pins_attach(const struct pinned *p);
 /* pid[slot]: who holds the process slot, 0: nobody. Returns how many. */
 int pins_users(const struct pinned *p, int pid[WEFT_PROCS]);
 
+/* users.c: what each of them has */
+struct users {
+	int n;
+	struct {
+		int pid; /* 0: nobody */
+		uint32_t uid, qps, regions;
+		uint64_t memory; /* bytes of pools */
+		bool served;     /* by weftd */
+	} of[WEFT_PROCS];
+};
+void users_get(const struct pinned *p, struct users *u);
+void users_text(const struct users *u);
+struct json_object *users_json(const struct users *u);
+
 /* One pass over the devices: calls one() until it fails; see pins_find(). */
 int pins_each(const char *dev, int (*one)(const struct pinned *p, struct json_object *out));
 

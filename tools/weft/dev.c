@@ -163,7 +163,7 @@ struct facts {
 	const char *growth;
 	char growth_why[192];
 	struct weft_stats stats;
-	int pid[WEFT_PROCS], users;
+	struct users users;
 	char db[IF_NAMESIZE];
 };
 
@@ -266,7 +266,7 @@ static int gather(const struct pinned *p, struct facts *f)
 	if (stats_sum(p, &f->stats))
 		return CLI_FAIL;
 	explain_growth(f);
-	f->users = pins_users(p, f->pid);
+	users_get(p, &f->users);
 	if (!if_indextoname(p->cfg.db_ifindex, f->db))
 		f->db[0] = '\0';
 	return CLI_OK;
@@ -306,11 +306,7 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	printf("    telemetry   %s\n", p->cfg.flags & WEFT_DEV_NO_TELE ? "off" : "on");
 	printf("    udp port    %u\n", p->cfg.port);
 	printf("    budget      %u tokens a domain, at most %u\n", p->cfg.budget, p->cfg.hard);
-	printf("    users       %d", f->users);
-	for (int i = 0; i < WEFT_PROCS; i++)
-		if (f->pid[i])
-			printf("%s slot %d pid %d", f->users ? "," : "", i, f->pid[i]);
-	putchar('\n');
+	users_text(&f->users);
 	printf("    persist     %s\n", p->cfg.flags & WEFT_DEV_PERSIST ? "yes" : "no");
 	printf("    doorbell    %s\n", f->db[0] ? f->db : "gone");
 	printf("    pins        %s\n", p->dir);
@@ -372,18 +368,7 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	cli_add_u64(o, "port", p->cfg.port);
 	cli_add_u64(o, "budget", p->cfg.budget);
 	cli_add_u64(o, "hard", p->cfg.hard);
-	sub = json_object_new_array();
-	for (int i = 0; i < WEFT_PROCS; i++) {
-		struct json_object *u;
-
-		if (!f->pid[i])
-			continue;
-		u = json_object_new_object();
-		cli_add_u64(u, "slot", i);
-		cli_add_u64(u, "pid", f->pid[i]);
-		json_object_array_add(sub, u);
-	}
-	json_object_object_add(o, "users", sub);
+	json_object_object_add(o, "users", users_json(&f->users));
 	cli_add_bool(o, "persist", p->cfg.flags & WEFT_DEV_PERSIST);
 	cli_add_str(o, "doorbell", f->db[0] ? f->db : NULL);
 	cli_add_str(o, "pins", p->dir);

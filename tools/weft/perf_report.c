@@ -4,17 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <bpf/bpf.h>
 
 #include "cli.h"
+#include "internal.h"
 #include "perf.h"
 
 void perf_gather(struct perf_run *r)
 {
-	struct weft_qpctl ctl;
-	struct pinned *list;
-	uint32_t slot;
-	int fd, n;
+	const struct weft_qpctl *ctl;
 
 	for (unsigned i = 0; i < r->lanes; i++) {
 		struct weft_qp_stats st = { .size = sizeof(st) };
@@ -26,16 +23,9 @@ void perf_gather(struct perf_run *r)
 		r->cwnd_used = st.cwnd;
 	}
 	r->payload = weft_qp_payload(r->lane[0].qp);
-	slot = WEFT_QPN_SLOT(weft_qp_num(r->lane[0].qp));
-	n = pins_find(r->dev, &list);
-	fd = n > 0 ? pins_map(&list[0], "qpctl", sizeof(ctl)) : -1;
-	if (fd >= 0 && !bpf_map_lookup_elem(fd, &slot, &ctl)) {
-		r->csum = ctl.flags & WEFT_QPF_CSUM;
-		r->evs_used = ctl.nev;
-	}
-	if (fd >= 0)
-		close(fd);
-	free(list);
+	ctl = &r->lane[0].qp->dev->maps.ctl[WEFT_QPN_SLOT(weft_qp_num(r->lane[0].qp))];
+	r->csum = ctl->flags & WEFT_QPF_CSUM;
+	r->evs_used = ctl->nev;
 }
 
 /* What a time is divided by: one way of a ping-pong, the whole of a READ; in us. */

@@ -86,6 +86,8 @@ static const char *dev_remedy(const char *dev)
 
 	if (!if_nametoindex(dev))
 		return "the interface is gone, see 'ip link'";
+	if (access("/sys/fs/bpf/weft", R_OK) && errno == EACCES)
+		return "see 'ip link' and, as root, 'weft dev show'";
 	/* the pins may still be there, marked */
 	for (n = pins_find(NULL, &list); n > 0; n--)
 		if (!strcmp(list[n - 1].ifname, dev) && !(list[n - 1].cfg.flags & WEFT_DEV_DOWN))

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 
@@ -207,48 +205,4 @@ int pins_each(const char *dev, int (*one)(const struct pinned *p, struct json_ob
 		return cli_print(out);
 	json_object_put(out);
 	return rc;
-}
-
-/*
- * A process locks the directory of its slot, p<slot>, for life. /proc/locks
- * tells who, without touching the locks.
- */
-int pins_users(const struct pinned *p, int pid[WEFT_PROCS])
-{
-	struct {
-		dev_t dev;
-		ino_t ino;
-	} dir[WEFT_PROCS] = { 0 };
-	unsigned major, minor;
-	unsigned long long ino;
-	char path[128], line[256];
-	int n = 0, who;
-	FILE *f;
-
-	memset(pid, 0, WEFT_PROCS * sizeof(*pid));
-	for (int i = 0; i < WEFT_PROCS; i++) {
-		struct stat st;
-
-		snprintf(path, sizeof(path), "%s/p%d", p->dir, i);
-		if (!stat(path, &st)) {
-			dir[i].dev = st.st_dev;
-			dir[i].ino = st.st_ino;
-		}
-	}
-	f = fopen("/proc/locks", "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%*d: FLOCK %*s WRITE %d %x:%x:%llu", &who, &major, &minor,
-			   &ino) != 4)
-			continue;
-		for (int i = 0; i < WEFT_PROCS; i++) {
-			if (!dir[i].ino || dir[i].ino != ino ||
-			    dir[i].dev != makedev(major, minor) || pid[i])
-				continue;
-			pid[i] = who;
-			n++;
-		}
-	}
-	if (f)
-		fclose(f);
-	return n;
 }

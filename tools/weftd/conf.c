@@ -152,7 +152,7 @@ static int rule(struct conf *c, bool group, char *rest, const char *file, unsign
 	return 0;
 }
 
-int conf_line(struct conf *c, char *text, const char *file, unsigned line)
+static int one_line(struct conf *c, char *text, const char *file, unsigned line)
 {
 	char *rest = text, *key;
 
@@ -184,7 +184,7 @@ int conf_read(const char *path, struct conf *c)
 		if (!strchr(line, '\n') && !feof(f))
 			err = wrong(path, n, "the line is too long:", "");
 		else
-			err = conf_line(c, line, path, n);
+			err = one_line(c, line, path, n);
 	}
 	fclose(f);
 	if (!err && !c->ndevices)

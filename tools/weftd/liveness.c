@@ -16,6 +16,7 @@
 #endif
 
 #define QUEUES 256 /* of the doorbell */
+#define TRIES  100
 
 static int ring(int fd, int option)
 {
@@ -39,6 +40,18 @@ static int give_memory(int fd)
 	return err;
 }
 
+/* One socket a queue; there is a queue for each process. */
+static int bind_to_any(int fd, struct sockaddr_xdp *sa)
+{
+	int err;
+
+	sa->sxdp_queue_id = 0;
+	do
+		err = bind(fd, (struct sockaddr *)sa, sizeof(*sa)) ? -errno : 0;
+	while (err == -EBUSY && ++sa->sxdp_queue_id < QUEUES);
+	return err;
+}
+
 /*
  * Whoever holds an AF_XDP socket that is not bound may bind it to any interface and send raw
  * frames there. So this one is bound already, for good: to a queue of the doorbell, which no
@@ -55,11 +68,13 @@ int liveness_new(struct weft_dev *dev)
 		return -errno;
 	err = give_memory(fd) ?: ring(fd, XDP_UMEM_FILL_RING) ?: ring(fd, XDP_UMEM_COMPLETION_RING)
 		?: ring(fd, XDP_RX_RING);
-	if (!err) {
-		/* one socket a queue; there are as many queues as processes, or more */
-		do
-			err = bind(fd, (struct sockaddr *)&sa, sizeof(sa)) ? -errno : 0;
-		while (err == -EBUSY && ++sa.sxdp_queue_id < QUEUES);
+	for (int i = 0; !err && i < TRIES; i++) {
+		err = bind_to_any(fd, &sa);
+		if (!err)
+			break;
+		/* a queue that has just become free is so only after a while */
+		if (i < TRIES - 1 && (err == -EBUSY || err == -EINVAL))
+			err = usleep(10000);
 	}
 	if (!err && bpf_map_update_elem(dev->maps.xsks, &dev->slot, &fd, BPF_ANY))
 		err = -errno;

@@ -143,6 +143,7 @@ static int run(const char *config, const char *path, struct conf *c)
 	serve_unlink();
 	close(listen_fd);
 	serve_end();
+	held_tidy();
 	held_close_all();
 	return err;
 }

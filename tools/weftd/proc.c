@@ -138,12 +138,14 @@ static int move_in(struct proc *p, int fds[WEFTD_FDS])
 	fds[1] = dev.rings_fd;
 	if (err)
 		return weft_err(-err, dev.ifname, "cannot create the rings: %s", strerror(-err));
+	err = weft_doorbell_open(&dev);
+	fds[3] = dev.db_fd;
+	if (err)
+		return err;
 	err = fds[2] = liveness_new(&dev);
 	if (err < 0)
 		return weft_err(-err, dev.ifname, "cannot use AF_XDP sockets: %s", strerror(-err));
-	err = weft_doorbell_open(&dev);
-	fds[3] = dev.db_fd;
-	return err;
+	return 0;
 }
 
 static int enter(struct proc *p, struct weftd_welcome *w, int fds[WEFTD_FDS])

@@ -40,8 +40,6 @@ struct conf {
 
 /* 0, or -errno after a message that names file and line. */
 int conf_read(const char *path, struct conf *c);
-/* The same from one line; for messages: where it stands. */
-int conf_line(struct conf *c, char *line, const char *file, unsigned no);
 
 /* ---- held.c: devices ---- */
 

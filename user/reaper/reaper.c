@@ -83,6 +83,14 @@ static void finish(const char *path, uint32_t ifindex)
 	close(dir); /* and its lock, before we wait for another */
 }
 
+static bool in_netns(void)
+{
+	struct stat want, is;
+
+	return !fstat(FD_NETNS, &want) && !stat("/proc/self/ns/net", &is) &&
+	       want.st_ino == is.st_ino && want.st_dev == is.st_dev;
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = wake };
@@ -105,7 +113,8 @@ int main(int argc, char **argv)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 
-	if (setns(FD_NETNS, CLONE_NEWNET))
+	/* who started us may do no more than work in this namespace, where we are already */
+	if (setns(FD_NETNS, CLONE_NEWNET) && !in_netns())
 		return 1;
 	close(FD_NETNS);
 	while (read(FD_GO, &c, 1) < 0 && errno == EINTR)

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weftd's own lock on the slot of a process that it serves. */
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/file.h>
+
+#include "device.h"
+
+/*
+ * The lock of a slot that weftd serves is in its client's hands, who might give it up while weftd
+ * still works for him: so as long as it does, weftd has a lock of its own.
+ */
+int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make)
+{
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof(name), "g%u", slot);
+	if (make && mkdirat(dev->pin_fd, name, 0700) && errno != EEXIST)
+		return -errno;
+	fd = openat(dev->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+bool weft_pins_guarded(struct weft_dev *dev, uint32_t slot)
+{
+	int fd = weft_pins_guard(dev, slot, false);
+
+	if (fd >= 0) {
+		flock(fd, LOCK_UN);
+		close(fd);
+	}
+	return fd == -EWOULDBLOCK;
+}

@@ -49,7 +49,8 @@ static int become_reaper(void *arg)
 		goto fail;
 	syscall(SYS_execveat, 5, "", s->argv, envp, AT_EMPTY_PATH);
 fail:
-	s->err = errno;
+	/* no number so high: its limit is lower */
+	s->err = errno == EINVAL ? EMFILE : errno;
 	_exit(1);
 }
 

@@ -159,6 +159,13 @@ narrow() {
 		lab_in "$LAB_A" timeout 20 "$WEFT" capture $n -c 5 "$LAB_IF_A" 2>"$CAP/full.err" >/dev/full
 		t "$? == 1 && $(grep -c 'No space left' "$CAP/full.err") == 1" "on a full disk it fails, and says so once"
 	done
+	mkdir "$CAP/disk"
+	# shellcheck disable=SC2016	# for the inner shell
+	t -- unshare -m bash -c 'mount -t tmpfs -o size=256k none "$1" || exit
+		timeout 20 "$2" -n "$3" capture -w "$1/x" "$4" 2>"$5"
+		[ $? = 1 ] && tshark -r "$1/x" >/dev/null' - "$CAP/disk" "$WEFT" "$LAB_A" "$LAB_IF_A" "$CAP/disk.err" ++ \
+		"a file on a full disk ends behind a packet"
+
 	# a pipe, whose reader has had enough
 	lab_in "$LAB_A" "$WEFT" capture -k -w - "$LAB_IF_A" 2>"$CAP/pipe.err" |
 		tshark -X "lua_script:$LUA" -r - -c 100 -T fields -e weft.check.status -e weft.db.op >"$CAP/pipe.out" 2>/dev/null

@@ -61,7 +61,8 @@ struct session {
 	uint64_t epoch, start, checked;
 	uint64_t taken[3]; /* by direction */
 	bool full, broken;
-	int err; /* why it is broken */
+	int err;     /* why it is broken */
+	off_t whole; /* of the file: ends behind a packet */
 
 	struct weft_devcfg *cfg;
 	struct weft_cap_cfg *what;
@@ -240,9 +241,13 @@ static int find_qp(struct session *s)
 
 static void flush(struct session *s)
 {
-	if (!s->broken && fflush(s->out)) {
+	if (s->broken)
+		return;
+	if (fflush(s->out)) {
 		s->err = errno;
 		s->broken = true;
+	} else {
+		s->whole = ftello(s->out);
 	}
 }
 
@@ -371,6 +376,9 @@ static int capture(struct session *s)
 		s->err = errno;
 		s->broken = true;
 	}
+	/* on a full disk half a packet may have been written */
+	if (s->broken && s->file && strcmp(s->file, "-"))
+		(void)!truncate(s->file, s->whole);
 	if (s->out == stdout && s->broken) {
 		/* dealt with here */
 		__fpurge(stdout);

@@ -124,24 +124,27 @@ static bool loopback(const struct sockaddr *sa)
 /* A socket of our own, so that a port in use gets its own words. */
 static int listen_at(struct addrinfo *ai)
 {
+	int one = 1, err = 0, fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char name[ADDRESS_LEN];
-	int one = 1, fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct weft_link lo;
 
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (fd < 0 || bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 128)) {
-		int err = errno;
-
-		address(ai->ai_addr, ai->ai_addrlen, name);
-		cli_fail(name, "cannot listen: %s; %s", strerror(err),
-			 err == EADDRNOTAVAIL && loopback(ai->ai_addr)
-				 ? "run 'ip link set lo up' in this network namespace"
-				 : "choose another address or port");
-		if (fd >= 0)
-			close(fd);
-		return -1;
-	}
-	return fd;
+	if (fd < 0 || bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 128))
+		err = errno;
+	/* the kernel may take it all the same, but nobody would get through */
+	else if (loopback(ai->ai_addr) && !weft_link_get("lo", 0, &lo) && !lo.up)
+		err = EADDRNOTAVAIL;
+	if (!err)
+		return fd;
+	address(ai->ai_addr, ai->ai_addrlen, name);
+	cli_fail(name, "cannot listen: %s; %s", strerror(err),
+		 err == EADDRNOTAVAIL && loopback(ai->ai_addr)
+			 ? "run 'ip link set lo up' in this network namespace"
+			 : "choose another address or port");
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 static int serve(const char *where)

@@ -91,9 +91,9 @@ static void draw(struct screen *s, unsigned which, bool live)
 		n++;
 	}
 	line(false, "weft top %s  %s  %u QPs  sent %.3f Gb/s  received %.3f Gb/s  %.0f msg/s", now,
-	     which          ? s->dev[which - 1].p.ifname
-	     : s->ndev == 1 ? s->dev[0].p.ifname
-			    : "all devices",
+	     which     ? s->dev[which - 1].p.ifname
+	     : s->only ? s->only
+		       : "all devices",
 	     n, tx, rx, msgs);
 	if (live)
 		line(false, "by %s   q quit  s order  d device", order_names[order]);

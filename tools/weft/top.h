@@ -21,6 +21,7 @@ struct row {
 };
 
 struct screen {
+	const char *only; /* DEV of the command line, or NULL */
 	struct timespec at;
 	double seconds; /* since the one before; 0: there is none */
 	struct row *row;

@@ -119,6 +119,7 @@ int top_look(const char *dev, struct screen *old)
 		cli_fail(dev, "the interface is gone; see 'ip link'");
 		return -1;
 	}
+	s.only = dev;
 	clock_gettime(CLOCK_MONOTONIC, &s.at);
 	if (old->at.tv_sec)
 		s.seconds = seconds_between(&old->at, &s.at);

@@ -25,6 +25,7 @@
 #define CLOSE_LOCK_MS 10000
 #define REMOVE_MS     5000 /* the reaper's work takes far less */
 #define TRIES         50
+#define NO_REAPER     (-2) /* it could not be started, and that has been said */
 
 /* ---- joining and leaving the pin directory ---- */
 
@@ -36,7 +37,7 @@ static int start_reaper(struct weft_dev *dev)
 		weft_logf(WEFT_LOG_WARN,
 			  "%s: cannot start the reaper: %s; after a crash run 'weft down %s'",
 			  dev->ifname, strerror(-err), dev->ifname);
-	return go;
+	return err ? NO_REAPER : go;
 }
 
 /* Make the directory and set the device up in it; the reaper exists already. */
@@ -88,7 +89,7 @@ static int join_or_create(struct weft_dev *dev, const struct weft_open_opts *opt
 	dev->ifindex = link.ifindex;
 	fd = open(dev->pin_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) {
-		if (*go < 0)
+		if (*go == -1)
 			*go = start_reaper(dev);
 		return create(dev, opts, &link);
 	}
@@ -151,7 +152,7 @@ static int join(struct weft_dev *dev, const struct weft_open_opts *opts)
 	dev->ifindex = link.ifindex;
 	for (i = 0; i < TRIES && err == -EAGAIN; i++) {
 		/* Before anything is made: wherever we are killed, the reaper cleans up. */
-		if (go < 0 && access(dev->pin_dir, F_OK))
+		if (go == -1 && access(dev->pin_dir, F_OK))
 			go = start_reaper(dev);
 		door = weft_pins_enter(dev, WEFT_OPEN_LOCK_MS);
 		if (door < 0) {

@@ -126,8 +126,14 @@ altnames() {
 	ip -n "$LAB_A" link property del dev "$LAB_IF_A" altname $alt altname $long
 }
 
+netcalls() {
+	"$LAB_BUILD/tests/net/netcalls" "$@" >"$LAB_TMP/calls" && return
+	grep -A 1 '^not ok' "$LAB_TMP/calls"
+	return 1
+}
+
 calls() {
-	t -- "$LAB_BUILD/tests/net/netcalls" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2:7470 ++ \
+	t -- netcalls "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2:7470 ++ \
 		"what public calls refuse, each with its own text"
 	t -- clean ++ "leaves nothing"
 }

@@ -23,7 +23,7 @@ lab_spawn "$RINGS" attack "$LAB_A" "$LAB_IF_A" 10.9.0.2 "$((TIME - 1))" "$SEED" 
 attacker=$LAB_SPAWNED
 t -- finish "$attacker" attacker ++ "the attacker's QPs fail, and new ones work"
 echo "# note: attacker: $(tail -n 1 "$LAB_TMP/attacker")"
-t -- eval '"$WEFT" -n "$LAB_A" qp trace "$LAB_IF_A" | grep -q "failed: general error, send queue is corrupt"' ++ \
+t -- eval '"$WEFT" -n "$LAB_A" qp trace "$LAB_IF_A" | grep -q " ago: general error, send queue is corrupt"' ++ \
 	"their traces tell of a corrupt send queue"
 t -- finish_both c s ++ "the innocent one's WRITEs arrive, every byte"
 kill -TERM "$peer"

@@ -131,7 +131,7 @@ static void alone(struct weft_dev *dev, struct weft_listener *l, const char *pee
 	REFUSED("weft_alloc of 0", EINVAL, weft_alloc(dev, 0, &mem));
 	REFUSED("weft_free of what is not ours", EINVAL, weft_free(dev, &mem));
 	REFUSED("weft_mr_reg without rights", EINVAL, weft_mr_reg(dev, NULL, mem, 4096, 0, &mr));
-	REFUSED("weft_mr_reg of 1 byte", EINVAL, weft_mr_reg(dev, NULL, mem, 1, WEFT_LOCAL, &mr));
+	REFUSED("weft_mr_reg of no byte", EINVAL, weft_mr_reg(dev, NULL, mem, 0, WEFT_LOCAL, &mr));
 	REFUSED("weft_mr_reg of another's memory", EINVAL,
 		weft_mr_reg(dev, NULL, &mem, 64, WEFT_LOCAL, &mr));
 	ok(!weft_pd_alloc(dev, &pd) && !weft_mr_reg(dev, pd, mem, 4096, WEFT_LOCAL, &mr),

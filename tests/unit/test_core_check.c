@@ -2,7 +2,11 @@
 /* Unit tests of core/check.h: the keyed header check. */
 #include "test_core_util.h"
 
+#include <arpa/inet.h>
+#include <endian.h>
+
 #include <weft/core/check.h>
+#include <weft/wire.h>
 
 #define CHECK_WORD 3
 #define CHECK_BITS 0xffffffffull /* of that word: the check field itself */
@@ -129,6 +133,103 @@ static void check__swapped_words(void **state)
 		}
 }
 
+/* The packets of docs/protocol.md, section 3, with their checks by two secrets. */
+static void check__packets_of_the_protocol(void **state)
+{
+	static const struct {
+		__u8 op, flags;
+		__u32 dqpn, psn, w[8]; /* bytes 32 to 63 */
+		__u16 len;
+		__u32 check, check0;
+	} v[] = {
+		{ WEFT_OP_DATA,
+		  1,
+		  0x10003,
+		  0xfffffffe,
+		  { 0xabcde012, 7, 0, 68864, 3328, 6656 },
+		  3328,
+		  0x4fe5e2fd,
+		  0x6da50f8c },
+		{ WEFT_OP_ACK,
+		  0,
+		  0x20001,
+		  0xfffffffe,
+		  { 0xfffffffd, 6, 1u << 30, 0, 0xffffffc0 },
+		  0,
+		  0xad387ef0,
+		  0x8a2df4fb },
+		{ WEFT_OP_NAK,
+		  0,
+		  0x20001,
+		  0xfffffffe,
+		  { 2, 0xfffffffe },
+		  0,
+		  0x34f293b8,
+		  0x4f853d76 },
+		{ WEFT_OP_READ,
+		  1,
+		  0x10003,
+		  0xffffffff,
+		  { 0xabcde012, 8, 0, 68864, 3328, 4000, 672 },
+		  0,
+		  0x55e77931,
+		  0x790c1f01 },
+		{ WEFT_OP_REPLY,
+		  0,
+		  0x20001,
+		  0xffffffff,
+		  { 0xfffffffd, 6, 3u << 30, 0, 0xffffffc0 },
+		  672,
+		  0x9c17265a,
+		  0x550e04d8 },
+		{ WEFT_OP_FADD,
+		  1,
+		  0x10003,
+		  0,
+		  { 0xabcde012, 9, 0, 64, 0x01020304, 0x05060708 },
+		  0,
+		  0xec730ee6,
+		  0xefd1292d },
+		{ WEFT_OP_CSWAP,
+		  1,
+		  0x10003,
+		  1,
+		  { 0xabcde012, 10, 0, 72, 0, 1, 0x11121314, 0x15161718 },
+		  0,
+		  0x41054fc7,
+		  0x6ee2b380 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		__u64 keys[WEFT_CHECK_KEYS];
+		union {
+			struct weft_hdr h;
+			__u32 half[16];
+			__u64 w[8];
+		} u = { .h = { .ver = 2,
+			       .op = v[i].op,
+			       .flags = v[i].flags,
+			       .ev = 5,
+			       .dqpn = htonl(v[i].dqpn),
+			       .conn = htobe64(0x1122334455667788),
+			       .psn = htonl(v[i].psn),
+			       .ts = htonl(0x01020304),
+			       .len = htons(v[i].len) } };
+
+		for (int k = 0; k < 8; k++)
+			u.half[8 + k] = htonl(v[i].w[k]);
+		weft_check_expand(0x0123456789abcdef, keys);
+		assert_int_equal(weft_check(u.w, keys), v[i].check);
+		weft_check_expand(0, keys);
+		assert_int_equal(weft_check(u.w, keys), v[i].check0);
+	}
+	assert_int_equal(WEFT_WIRE_VER, 2);
+	assert_int_equal(offsetof(struct weft_hdr, data.rlen), 56);
+	assert_int_equal(offsetof(struct weft_hdr, atomic.operand), 48);
+	assert_int_equal(offsetof(struct weft_hdr, atomic.compare), 56);
+}
+
 static void check__depends_on_the_key(void **state)
 {
 	__u64 keys[WEFT_CHECK_KEYS], w[8];
@@ -161,6 +262,7 @@ int main(void)
 		cmocka_unit_test(check__every_pair_of_bits),
 		cmocka_unit_test(check__swapped_words),
 		cmocka_unit_test(check__depends_on_the_key),
+		cmocka_unit_test(check__packets_of_the_protocol),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

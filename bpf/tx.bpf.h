@@ -216,6 +216,20 @@ static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struc
 
 /* ---- REPLY: put what it brings into memory, then it is an ACK ---- */
 
+static __always_inline void ack_of(const struct work *wk, struct weft_ack *a)
+{
+	const struct weft_hdr *h = &wk->pkt.u.h;
+
+	a->psn = bpf_ntohl(h->psn);
+	a->ts = bpf_ntohl(h->ts);
+	a->cum = bpf_ntohl(h->ack.cum);
+	a->msn = bpf_ntohl(h->ack.msn);
+	a->sack_base = bpf_ntohl(h->ack.sack_base);
+	a->sack = bpf_be64_to_cpu(h->ack.sack);
+	a->flags = h->flags;
+	a->answer = wk->answer;
+}
+
 /* 0: go on with it as an ACK; else it is dropped. */
 STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		  struct weft_stats *st, __u32 slot)
@@ -223,8 +237,9 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	const struct weft_mr_ent *mr;
 	const struct weft_seg *seg;
+	struct weft_ack a;
+	int take = 0;
 	__u32 len;
-	int take;
 
 	if (!wk || !q || !ctl || !st)
 		return -1;
@@ -233,8 +248,11 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 	/* marked on its way here; the request was on its way there */
 	if (wk->pkt.ce)
 		wk->pkt.u.h.flags |= WEFT_F_CE;
+	ack_of(wk, &a);
 	bpf_spin_lock(&q->lock);
-	take = weft_tx_take(&q->tx, bpf_ntohl(wk->pkt.u.h.psn), len, &wk->seg);
+	/* or it is dropped as a whole below */
+	if (weft_tx_sane(&q->tx, &a))
+		take = weft_tx_take(&q->tx, a.psn, len, &wk->seg);
 	bpf_spin_unlock(&q->lock);
 	if (take < 0 || len > WEFT_PAYLOAD_MAX) {
 		st->drop.length++;
@@ -267,7 +285,6 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	struct weft_ring *ring;
 	struct weft_score r;
-	struct weft_pkt *p;
 	struct weft_ack a;
 	__s32 room, delta, hand = -1;
 	bool yield, last = false;
@@ -275,18 +292,10 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
 		return V_DROP;
-	p = &wk->pkt;
 	ring = ring_get(ctl);
 	if (!ring)
 		return drop(st, owner);
-	a.psn = bpf_ntohl(p->u.h.psn);
-	a.ts = bpf_ntohl(p->u.h.ts);
-	a.cum = bpf_ntohl(p->u.h.ack.cum);
-	a.msn = bpf_ntohl(p->u.h.ack.msn);
-	a.sack_base = bpf_ntohl(p->u.h.ack.sack_base);
-	a.sack = bpf_be64_to_cpu(p->u.h.ack.sack);
-	a.flags = p->u.h.flags;
-	a.answer = wk->answer;
+	ack_of(wk, &a);
 	dom = my_domain(cfg);
 	now = now_ticks();
 	conf = READ_ONCE(ctl->cwnd);

@@ -323,6 +323,7 @@ cut post__atomics $c/tx_claim.h 'tx->atomics_out++'
 gone reply__ce $t 'wk->pkt.ce'
 gone reply__not_asked_for $t 'take < 0'
 gone reply__once $t '!take'
+swap reply__impossible $t 'weft_tx_sane(&q->tx, &a)' 1
 gone reply__no_place $t 'place(ctx, mr->pool, mr->off + seg->loff, wk->pkt.hl, len)'
 swap reply__no_place $t WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_LOCAL 'local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE)'
 cut reply__placed $t 'wk->answer = 1'

@@ -216,6 +216,33 @@ static void reply__not_asked_for(void **state)
 	}
 }
 
+/* What it says of the window cannot be: it is dropped as a whole, and the right one counts. */
+static void reply__impossible(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts = read_out(q, 10, 100);
+		struct pkt p;
+
+		for (int way = 0; way < 3; way++) {
+			reply(&p, q, 0, ts, random_bytes(way), 100);
+			switch (way) {
+			case 0: p.h.ack.cum = htonl(FX_PSN + 2); break;
+			case 1: p.h.ack.msn = htonl(2); break;
+			default: p.h.ack.sack_base = htonl((FX_PSN & ~63u) + 1);
+			}
+			pkt_frame(&p, &f);
+			expect_drop(&f, "drop.unsent");
+			expect_pools();
+		}
+		reply(&p, q, 0, ts, random_bytes(9), 100);
+		arrives(&p, XDP_DROP, "rx_ack rx_reply rx_bytes=100 absorbed");
+		wanted(10, random_bytes(9), 100);
+		assert_int_equal(q->ring->sq_done, 1);
+	}
+}
+
 /* Its place has gone, or shrunk, or may not be written to any more: the request fails. */
 static void reply__no_place(void **state)
 {
@@ -345,10 +372,17 @@ static void reply__closed(void **state)
 }
 
 const struct CMUnitTest fx_tests_reply[] = {
-	FX_TEST(reply__placed),        FX_TEST(reply__atomic),
-	FX_TEST(reply__once),          FX_TEST(reply__taken),
-	FX_TEST(reply__needs_its_own), FX_TEST(reply__not_asked_for),
-	FX_TEST(reply__no_place),      FX_TEST(reply__ce),
-	FX_TEST(reply__refills),       FX_TEST(reply__late_nak),
-	FX_TEST(reply__closed),        FX_END,
+	FX_TEST(reply__placed),
+	FX_TEST(reply__atomic),
+	FX_TEST(reply__once),
+	FX_TEST(reply__taken),
+	FX_TEST(reply__needs_its_own),
+	FX_TEST(reply__not_asked_for),
+	FX_TEST(reply__impossible),
+	FX_TEST(reply__no_place),
+	FX_TEST(reply__ce),
+	FX_TEST(reply__refills),
+	FX_TEST(reply__late_nak),
+	FX_TEST(reply__closed),
+	FX_END,
 };

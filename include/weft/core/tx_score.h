@@ -107,9 +107,19 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 	tx->done = una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
 }
 
+/* Can it be: an ACK of what was sent, of no more, and of no more messages than were cut? */
+weft_inline int weft_tx_sane(const struct weft_tx *tx, const struct weft_ack *a)
+{
+	__u32 used = tx->nxt - tx->una, age = tx->nxt - a->psn;
+	__s32 ahead = weft_psn_diff(a->cum, tx->una);
+
+	return !((__s32)age < 1 || (ahead > 0 && (__u32)ahead > used) || (a->sack_base & 63) ||
+		 weft_psn_diff(a->msn, tx->cons) > 0);
+}
+
 /*
- * An answer of len bytes came for psn: may they be put into memory? 1: yes, at what
- * `out` says, and then weft_tx_ack() with `answer`; nobody else gets a 1 for this PSN, so
+ * An answer of len bytes came for psn, and it is sane: may they be put into memory? 1: yes, at
+ * what `out` says, and then weft_tx_ack() with `answer`; nobody else gets a 1 for this PSN, so
  * a late one cannot change memory (I2). 0: it has had its answer. -1: that was not asked for.
  */
 weft_inline int weft_tx_take(struct weft_tx *tx, __u32 psn, __u32 len, struct weft_seg *out)
@@ -195,7 +205,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 {
 	struct weft_tx_slot *s = &tx->slot[weft_tx_at(a->psn)];
 	struct weft_cc_event ev = { .now = now, .inflight = tx->inflight, .ev = s->ev };
-	__u32 used = tx->nxt - tx->una, rtt = now - a->ts;
+	__u32 rtt = now - a->ts;
 	__u32 dom = weft_slot_dom(s) & (WEFT_DOMAINS - 1);
 	__s32 ahead = weft_psn_diff(a->cum, tx->una);
 	__u32 age = tx->nxt - a->psn; /* 1 for the newest PSN sent */
@@ -204,8 +214,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	__u64 bit, own;
 
 	r->dom = dom;
-	if ((__s32)age < 1 || (ahead > 0 && (__u32)ahead > used) || (a->sack_base & 63) ||
-	    weft_psn_diff(a->msn, tx->cons) > 0)
+	if (!weft_tx_sane(tx, a))
 		return -1;
 	if (age > WEFT_WIN) {
 		/* so late that its PSN has been sent again, delivered and left behind */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* WRITEs of one QP under a fuzzer, and the invariants of the sending side; see flow.h. */
+/* Requests of one QP under a fuzzer, and the invariants of the sending side; see flow.h. */
 #include "flow.h"
 
 void flow_init(struct flow *fl, struct fx_qp *q)
@@ -21,7 +21,25 @@ void flow_post(struct flow *fl, uint64_t loff, uint64_t roff, uint32_t len)
 	fl->msg[m].loff = loff;
 	fl->msg[m].roff = roff;
 	fl->msg[m].len = len;
+	fl->msg[m].op = WEFT_WQE_WRITE;
+	fl->writes++;
 	fx_post(fl->q, loff, roff, len);
+}
+
+void flow_post_ask(struct flow *fl, enum weft_wqe_op op, uint64_t loff, uint64_t roff, uint32_t len)
+{
+	uint32_t m = fl->posted++, rights = fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights;
+	struct weft_wqe *e = fx_post_ask(fl->q, op, loff, roff, len);
+
+	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = rights; /* all of them */
+	fl->msg[m].loff = loff;
+	fl->msg[m].roff = roff;
+	fl->msg[m].len = len;
+	fl->msg[m].op = op;
+	if (op == WEFT_WQE_READ)
+		return;
+	e->rkey = FX_T_KEY;
+	e->operand = 1;
 }
 
 static uint32_t template_op(const struct frame *f)
@@ -48,12 +66,15 @@ static void leave(const struct frame *f, emit_fn emit, void *arg)
 	emit(arg, &out);
 }
 
+uint32_t flow_replied;
+
 void flow_run(struct input *in, enum fx_prog p, const struct frame *f, emit_fn emit, void *arg)
 {
 	static struct frame out;
 	uint32_t n, op;
 
 	fx_run(p, f);
+	flow_replied = COUNTED(rx_reply);
 	if (drops() > 1)
 		fuzz_fail("%lld drops for one frame", (long long)drops());
 	if (fx.verdict == XDP_TX) {
@@ -70,7 +91,9 @@ void flow_run(struct input *in, enum fx_prog p, const struct frame *f, emit_fn e
 		backend_cpu(take8(in) % 4);
 		if (p == FX_CPU)
 			fuzz_fail("a token that was moved is moved again");
+		op = flow_replied;
 		flow_run(in, FX_CPU, &out, emit, arg);
+		flow_replied = op;
 		return;
 	}
 	backend_headroom(256);
@@ -82,20 +105,50 @@ void flow_run(struct input *in, enum fx_prog p, const struct frame *f, emit_fn e
 		leave(&out, emit, arg);
 }
 
+/* The packet of PSN number i as it must be, but for EV, time and RETX. */
+static void packet_of(const struct flow *fl, uint32_t i, struct pkt *p)
+{
+	uint32_t m = fl->psn[i].msn, moff = fl->psn[i].moff, len = fl->psn[i].len, asn = 0;
+
+	switch (fl->msg[m].op) {
+	case WEFT_WQE_WRITE:
+		pkt_data(p, fl->q, FX_PSN + i, fl->msg[m].roff + moff,
+			 fx.source + FX_S_OFF + fl->msg[m].loff + moff, len);
+		break;
+	case WEFT_WQE_READ: pkt_read(p, fl->q, FX_PSN + i, fl->msg[m].roff + moff, len); break;
+	default:
+		for (uint32_t k = 0; k < m; k++)
+			asn += fl->msg[k].op == WEFT_WQE_FADD;
+		pkt_atomic(p, fl->q, WEFT_OP_FADD, FX_PSN + i, asn, fl->msg[m].roff, 1, 0);
+		return;
+	}
+	p->h.flags = fl->psn[i].last ? WEFT_F_LAST : 0;
+	p->h.data.msn = htonl(m);
+	p->h.data.moff = htonl(moff);
+	p->h.data.mlen = htonl(fl->msg[m].len);
+}
+
 uint32_t flow_sent(struct flow *fl, const struct frame *f)
 {
 	const struct weft_hdr *h = frame_hdr(f);
-	uint32_t i = ntohl(h->psn) - FX_PSN, m = ntohl(h->data.msn), moff = ntohl(h->data.moff);
-	uint32_t len = ntohs(h->len);
+	bool atomic = h->op == WEFT_OP_FADD;
+	uint32_t i = ntohl(h->psn) - FX_PSN, m = ntohl(h->data.msn);
+	uint32_t moff = atomic ? 0 : ntohl(h->data.moff);
+	uint32_t len = atomic ? 8 : h->op == WEFT_OP_READ ? ntohl(h->data.rlen) : ntohs(h->len);
 	static struct frame want;
 	struct pkt p;
 
+	/* it does not say of which message it is */
+	if (atomic && i < fl->cut)
+		m = fl->psn[i].msn;
+	else if (atomic && i == fl->cut)
+		m = i ? fl->psn[i - 1].msn + fl->psn[i - 1].last : 0;
 	if (i >= FLOW_PSNS || i > fl->cut)
 		fuzz_fail("I12: PSN %u is sent, %u is next", i, fl->cut);
 	if (m >= fl->posted)
 		fuzz_fail("I12: a packet of message %u, %u were posted", m, fl->posted);
-	if (fl->msg[m].loff + moff + len > FX_S_LEN)
-		fuzz_fail("I5: message %u at %u is not in the source MR", m, moff);
+	if (fl->msg[m].loff + moff + len > (h->op == WEFT_OP_DATA ? FX_S_LEN : FX_T_LEN))
+		fuzz_fail("I5: message %u at %u is not in the local MR", m, moff);
 	if (i == fl->cut) {
 		uint32_t want_m = 0, want_off = 0;
 
@@ -110,25 +163,18 @@ uint32_t flow_sent(struct flow *fl, const struct frame *f)
 		fl->psn[i].moff = moff;
 		fl->psn[i].len = len;
 		fl->psn[i].last = moff + len == fl->msg[m].len;
+		fl->psn[i].own = fl->msg[m].op != WEFT_WQE_WRITE;
 		fl->cut++;
 	} else if (fl->psn[i].msn != m || fl->psn[i].moff != moff || fl->psn[i].len != len) {
 		fuzz_fail("I12: PSN %u has changed its meaning", i);
 	}
 	if (h->ev >= fl->q->ctl->nev)
 		fuzz_fail("entropy value %u of %u", h->ev, fl->q->ctl->nev);
-	pkt_init(&p, fl->q, WEFT_OP_DATA, FX_PSN + i);
+	packet_of(fl, i, &p);
 	p.sport = WEFT_EV_PORT0 + h->ev;
 	p.h.ev = h->ev;
 	p.h.ts = h->ts;
-	p.h.flags = (h->flags & WEFT_F_RETX) | (fl->psn[i].last ? WEFT_F_LAST : 0);
-	p.h.len = htons(len);
-	p.h.data.rkey = htonl(FX_T_KEY);
-	p.h.data.msn = htonl(m);
-	p.h.data.roff = htobe64(fl->msg[m].roff + moff);
-	p.h.data.moff = htonl(moff);
-	p.h.data.mlen = htonl(fl->msg[m].len);
-	p.payload = fx.source + FX_S_OFF + fl->msg[m].loff + moff;
-	p.len = len;
+	p.h.flags |= h->flags & WEFT_F_RETX;
 	pkt_frame(&p, &want);
 	if (want.len != f->len || memcmp(want.b, f->b, f->len))
 		fuzz_fail("I13: PSN %u is not what it should be on the wire", i);

@@ -60,6 +60,10 @@ void backend_cpu(uint32_t cpu);
 void backend_headroom(uint32_t bytes);
 /* These bytes of the target MR were written, and no other byte of any pool since the last call. */
 void backend_written(uint64_t roff, const void *bytes, uint32_t len);
+/* An atomic has made this of the 8 bytes at roff of the target MR, and nothing else was written. */
+void backend_atomic(uint64_t roff, uint64_t now);
+/* What is in a pool, the target's or the source's. */
+void backend_peek(uint32_t pool, uint64_t off, void *bytes, uint32_t len);
 
 /* ---- harnesses ---- */
 

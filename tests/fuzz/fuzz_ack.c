@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* The ACK path: WRITEs on a QP, good and bad, and a peer whose answers say anything. */
+/* The ACK path: WRITEs and READs on a QP, good and bad, and a peer whose answers say anything. */
 #include "flow.h"
 
 static struct flow fl;
@@ -21,7 +21,10 @@ static void post(struct input *in)
 		return;
 	if (how >= 250) /* a local error at its last byte: the QP fails */
 		loff = FX_S_LEN - len + 1;
-	flow_post(&fl, loff, take16(in), len);
+	if (how >= 200 && how < 250)
+		flow_post_ask(&fl, WEFT_WQE_READ, loff, take16(in), len);
+	else
+		flow_post(&fl, loff, take16(in), len);
 }
 
 /* Anything at all in the pages that the application can write. */
@@ -53,10 +56,25 @@ static void note_acked(const struct weft_hdr *h, uint32_t nxt, uint32_t una)
 
 		if ((int32_t)(s - nxt) >= 0)
 			break;
+		if (fl.psn[i].own)
+			continue;
 		if (s == psn || (int32_t)(s - cum) < 0 ||
 		    (s - base < 64 && sack >> (s - base) & 1 && (int32_t)(s - una) >= 0))
 			fl.psn[i].acked = true;
 	}
+}
+
+/* A REPLY came: it may have changed what was asked for, once, and nothing else. */
+static void replied(const struct pkt *p)
+{
+	uint32_t i = ntohl(p->h.psn) - FX_PSN;
+
+	if (!flow_replied)
+		return;
+	if (i >= fl.cut || !fl.psn[i].own || fl.psn[i].acked || p->len != fl.psn[i].len)
+		fuzz_fail("I2: %u bytes that nobody waits for, for PSN %u", p->len, i);
+	fl.psn[i].acked = true;
+	backend_written(fl.msg[fl.psn[i].msn].loff + fl.psn[i].moff, p->payload, p->len);
 }
 
 /* An ACK that is mostly plausible, of what has been sent. */
@@ -65,7 +83,7 @@ static void answer(struct input *in)
 	static struct weft_tx tx;
 	static struct frame f;
 	uint32_t how = take8(in), psn, inflight;
-	struct pkt p;
+	struct pkt p, request;
 
 	fx_tx_get(fl.q, &tx);
 	inflight = tx.inflight;
@@ -76,8 +94,17 @@ static void answer(struct input *in)
 		pkt_nak(&p, fl.q->peer, psn, take8(in) % 8);
 		p.h.nak.psn = htonl(psn + take8(in) - 128);
 	} else {
-		pkt_ack(&p, fl.q->peer, psn, tx.una + (take8(in) - 100) / 4,
-			tx.done + take8(in) % 3 - 1);
+		uint32_t i = psn - FX_PSN, cum = tx.una + (take8(in) - 100) / 4;
+		uint32_t msn = tx.done + take8(in) % 3 - 1;
+
+		if (how % 4 == 1 && !hostile) {
+			pkt_read(&request, fl.q, psn, 0, 0);
+			pkt_answer(&p, &request, fl.q->peer, cum, msn, random_bytes(how),
+				   i < fl.cut && take8(in) < 200 ? fl.psn[i].len
+								 : take16(in) % (FX_FULL + 1));
+		} else {
+			pkt_ack(&p, fl.q->peer, psn, cum, msn);
+		}
 		if (how & 1)
 			p.h.ack.cum = htonl(tx.una);
 		if (how & 2)
@@ -91,9 +118,10 @@ static void answer(struct input *in)
 	p.h.flags = how & 16 ? WEFT_F_CE : 0;
 	pkt_frame(&p, &f);
 	backend_headroom(how & 32 ? 40 + take8(in) : 256);
-	if (p.h.op == WEFT_OP_ACK && !((int32_t)(tx.nxt - psn) < 1))
+	if (p.h.op != WEFT_OP_NAK && !((int32_t)(tx.nxt - psn) < 1))
 		note_acked(&p.h, tx.nxt, tx.una);
 	flow_run(in, FX_NIC, &f, sent, NULL);
+	replied(&p);
 	if (!hostile)
 		flow_check(&fl, inflight);
 }
@@ -151,6 +179,7 @@ void fuzz_ack(struct input *in)
 		for (int d = 0; d < 4; d++)
 			fx.qp[i].ctl->cpu_of[d] = d;
 	}
+	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_ALL;
 	flow_init(&fl, &fx.qp[how & 1 ? A6 : A4]);
 	fl.q->ctl->cwnd = how & 2 ? 1 + take8(in) : 0;
 	if (how % 16 == 12)

@@ -7,6 +7,7 @@
 static struct flow fl[2]; /* both directions */
 static struct frame net[NET];
 static uint32_t nnet;
+static uint64_t counter; /* what is at FLOW_WORD */
 
 static struct flow *flow_of(const struct frame *f, bool sender)
 {
@@ -18,11 +19,16 @@ static struct flow *flow_of(const struct frame *f, bool sender)
 	fuzz_fail("a frame to QP 0x%x", qpn);
 }
 
+static bool is_request(uint8_t op)
+{
+	return op == WEFT_OP_DATA || op == WEFT_OP_READ || op == WEFT_OP_FADD;
+}
+
 /* What leaves goes onto the wire; when it is full, something is lost. */
 static void to_wire(void *arg, const struct frame *f)
 {
 	(void)arg;
-	if (frame_hdr(f)->op == WEFT_OP_DATA)
+	if (is_request(frame_hdr(f)->op))
 		flow_sent(flow_of(f, true), f);
 	if (nnet < NET)
 		net[nnet++] = *f;
@@ -42,7 +48,7 @@ static void note(uint32_t inflight[2])
 	inflight[1] = flow_inflight(&fl[1]);
 }
 
-/* A whole DATA arrives: is it written, and rightly? Placed twice it may not be (I2). */
+/* A whole request arrives: is it carried out, and rightly? Placed twice it may not be (I2). */
 static void arrived(struct flow *from, const struct frame *f)
 {
 	const struct weft_hdr *h = frame_hdr(f);
@@ -54,11 +60,41 @@ static void arrived(struct flow *from, const struct frame *f)
 		from->psn[i].placed = true;
 		backend_written(be64toh(h->data.roff), f->b + frame_hl(f), ntohs(h->len));
 	}
+	if (COUNTED(rx_ask)) {
+		bool atomic = h->op == WEFT_OP_FADD;
+		bool again = frame_hdr(&fx.out)->flags & WEFT_F_DUP; /* h is that now */
+
+		if (again != from->psn[i].placed)
+			fuzz_fail("I2: PSN %u is carried out, %s", i, again ? "first" : "again");
+		if (atomic && !again) {
+			from->psn[i].was = counter++;
+			backend_atomic(FLOW_WORD, counter);
+		}
+		from->psn[i].placed = true;
+	}
 	for (uint32_t k = 0, m = 0; k < from->cut && m < arrived; k++) {
 		if (!from->psn[k].placed)
 			fuzz_fail("I4: %u messages have arrived, PSN %u has not", arrived, k);
-		m += from->psn[k].last;
+		m += from->psn[k].last && !from->psn[k].own;
 	}
+}
+
+/* A REPLY came: its bytes are in memory now, once, and those that were asked for. */
+static void replied(struct flow *fl, const struct weft_hdr *h)
+{
+	uint32_t i = ntohl(h->psn) - FX_PSN, m = fl->psn[i].msn, moff = fl->psn[i].moff;
+	uint64_t was = fl->psn[i].was;
+
+	if (!flow_replied)
+		return;
+	if (fl->psn[i].acked)
+		fuzz_fail("I2: PSN %u has a second answer", i);
+	fl->psn[i].acked = true;
+	if (fl->msg[m].op == WEFT_WQE_READ)
+		backend_written(fl->msg[m].loff + moff,
+				fx.source + FX_S_OFF + fl->msg[m].roff + moff, fl->psn[i].len);
+	else
+		backend_written(fl->msg[m].loff, &was, sizeof(was));
 }
 
 static void answered(struct flow *fl, const struct weft_hdr *h)
@@ -72,7 +108,8 @@ static void answered(struct flow *fl, const struct weft_hdr *h)
 		/* a SACK may be a window old when it is sent; it is of something placed in any case */
 		if (!fl->psn[i].placed)
 			fuzz_fail("I3: PSN %u is acknowledged, and is not placed", i);
-		fl->psn[i].acked = true;
+		if (!fl->psn[i].own)
+			fl->psn[i].acked = true;
 	}
 }
 
@@ -94,10 +131,12 @@ static void deliver(struct input *in, uint32_t i, bool keep)
 	note(inflight);
 	h = *frame_hdr(&f);
 	backend_headroom(h.op == WEFT_OP_ACK ? 256 + FX_FULL : 256);
-	if (h.op == WEFT_OP_ACK)
+	if (h.op == WEFT_OP_ACK || h.op == WEFT_OP_REPLY)
 		answered(flow_of(&f, false), &h);
 	flow_run(in, FX_NIC, &f, to_wire, NULL);
-	if (h.op == WEFT_OP_DATA)
+	if (h.op == WEFT_OP_REPLY)
+		replied(flow_of(&f, false), &h);
+	if (is_request(h.op))
 		arrived(flow_of(&f, true), &f);
 	if (h.op == WEFT_OP_NAK)
 		fuzz_fail("a genuine peer is refused: code %u", ntohl(h.nak.code));
@@ -138,7 +177,13 @@ static void post(struct input *in, struct flow *f)
 
 	if (!flow_room(f))
 		return;
-	flow_post(f, take16(in) * 48, take16(in) * 16 + (how & 2 ? WEFT_CHUNK - 40000 : 0), len);
+	if (how >= 240)
+		flow_post_ask(f, WEFT_WQE_FADD, take16(in) * 48, FLOW_WORD, 8);
+	else if (how >= 160)
+		flow_post_ask(f, WEFT_WQE_READ, take16(in) * 48, take16(in) * 16, len);
+	else
+		flow_post(f, take16(in) * 48, take16(in) * 16 + (how & 2 ? WEFT_CHUNK - 40000 : 0),
+			  len);
 	if (!f->q->ring->hint)
 		ring(in, f, WEFT_DB_POST);
 }
@@ -166,11 +211,11 @@ static void drain(void)
 	}
 	for (int i = 0; i < 2; i++) {
 		if (!done(&fl[i]))
-			fuzz_fail("I15: %u of %u WRITEs complete", fl[i].q->ring->sq_done,
+			fuzz_fail("I15: %u of %u requests complete", fl[i].q->ring->sq_done,
 				  fl[i].posted);
-		if (fl[i].q->peer->ring->arrived != fl[i].posted)
+		if (fl[i].q->peer->ring->arrived != fl[i].writes)
 			fuzz_fail("I4: %u of %u WRITEs have arrived", fl[i].q->peer->ring->arrived,
-				  fl[i].posted);
+				  fl[i].writes);
 	}
 }
 
@@ -182,6 +227,9 @@ void fuzz_pair(struct input *in)
 	fx.cfg->queues = 0;
 	fx.cfg->domains = 4;
 	fx.cfg->cpus = 0xf;
+	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_ALL;
+	fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights = WEFT_ACCESS_ALL;
+	backend_peek(FX_POOL_T, FX_T_OFF + FLOW_WORD, &counter, sizeof(counter));
 	nnet = 0;
 	for (int i = 0; i < 2; i++) {
 		struct fx_qp *q = &fx.qp[how & 1 ? A6 + i : A4 + i];

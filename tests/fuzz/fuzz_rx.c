@@ -72,6 +72,33 @@ static void draw_data(struct input *in, struct pkt *p, const struct fx_qp *to)
 	p->h.flags = rest && how % 16 ? 0 : WEFT_F_LAST;
 }
 
+/* A READ or an atomic, mostly of memory that is there. */
+static void draw_ask(struct input *in, struct pkt *p, const struct fx_qp *to)
+{
+	uint32_t psn = draw_psn(in, &model.rx[fx_idx(to)]), how = take8(in), len = draw_length(in);
+	uint64_t roff = draw_offset(in);
+
+	if (how < 100) {
+		pkt_read(p, to->peer, psn, roff, len);
+		if (how % 2)
+			p->h.data.rkey = htonl(FX_T_KEY);
+		if (how % 8 == 7 && len) {
+			p->h.data.moff = htonl(take8(in) * 64);
+			p->h.data.mlen = htonl(ntohl(p->h.data.moff) + len + take16(in));
+			p->h.flags = 0;
+		}
+	} else {
+		if (how < 240)
+			roff += -(FX_T_OFF + roff) % 8;
+		pkt_atomic(p, to->peer, how % 2 ? WEFT_OP_FADD : WEFT_OP_CSWAP, psn,
+			   how % 4 ? psn : take8(in), roff, take16(in),
+			   how % 8 < 4 ? 0xc5c5c5c5c5c5c5c5ull : take16(in));
+	}
+	p->h.ts = htonl(take16(in));
+	p->h.ev = take8(in);
+	p->sport = WEFT_EV_PORT0 + p->h.ev;
+}
+
 /* Fields that the sender can get wrong although the check is right. */
 static void change_field(struct input *in, struct pkt *p)
 {
@@ -131,7 +158,7 @@ static void change_device(struct input *in)
 	struct fx_qp *q = &fx.qp[take8(in) % FX_QPS];
 
 	switch (take8(in) % 8) {
-	case 0: mr->rights = take8(in) & 3; break;
+	case 0: mr->rights = take8(in) & WEFT_ACCESS_ALL; break;
 	case 1: mr->pd = take8(in) & 1 ? FX_PD : FX_PD + 1; break;
 	case 2: mr->key = take8(in) & 1 ? FX_T_KEY : 0; break;
 	case 3: mr->len = take8(in) & 1 ? FX_T_LEN : take16(in); break;
@@ -170,7 +197,7 @@ static void check_ack(const struct weft_hdr *h, const struct judged *j, const st
 }
 
 /* The whole reply: headers from the template, echoes, sums (I6, I13). */
-static void check_reply(const struct judged *j)
+static void check_reply(const struct judged *j, const struct frame *asked)
 {
 	const struct fx_qp *q = &fx.qp[j->qp];
 	const struct weft_hdr *got, *req;
@@ -178,18 +205,23 @@ static void check_reply(const struct judged *j)
 	struct weft_hdr r;
 	struct pkt p;
 
-	memcpy(&r, fx.in.b + j->at - WEFT_HDR_LEN, sizeof(r));
+	memcpy(&r, asked->b + j->at - WEFT_HDR_LEN, sizeof(r));
 	req = &r;
-	if (fx.out.len > fx.in.len)
-		fuzz_fail("I6: a reply of %u bytes to %u", fx.out.len, fx.in.len);
-	if (fx.out.len != j->at)
+	if (fx.out.len > asked->len && j->reply != WEFT_OP_REPLY)
+		fuzz_fail("I6: a reply of %u bytes to %u", fx.out.len, asked->len);
+	if (fx.out.len != j->at + (j->reply == WEFT_OP_REPLY ? j->len : 0))
 		fuzz_fail("I6: a reply of %u bytes, not %u", fx.out.len, j->at);
 	pkt_init(&p, q, j->reply, ntohl(req->psn));
+	if (j->reply == WEFT_OP_REPLY) {
+		p.len = j->len;
+		p.h.len = htons(j->len);
+		p.payload = j->op == WEFT_OP_READ ? j->bytes : (const uint8_t *)&j->was;
+	}
 	p.h.ts = req->ts;
 	p.h.ev = req->ev;
 	p.sport = WEFT_EV_PORT0 + (req->ev & (WEFT_EV_MAX - 1));
 	got = frame_hdr(&fx.out);
-	if (j->reply == WEFT_OP_ACK) {
+	if (j->reply != WEFT_OP_NAK) {
 		p.h.flags = j->flags | (j->ce ? WEFT_F_CE : 0);
 		check_ack(got, j, req);
 		p.h.ack.cum = got->ack.cum;
@@ -214,15 +246,18 @@ static void check_counters(const struct judged *j)
 
 	if (j->drop >= 0)
 		want[j->drop] = 1;
-	if (j->write) {
+	if (j->reply == WEFT_OP_REPLY) {
+		count[WEFT_COUNT_rx_ask] = 1;
+		count[WEFT_COUNT_rx_dup] = !j->fresh && j->op != WEFT_OP_READ;
+	} else if (j->write) {
 		count[WEFT_COUNT_rx_data] = 1;
 		count[WEFT_COUNT_rx_bytes] = j->len;
 	} else if (j->reply == WEFT_OP_ACK) {
 		count[WEFT_COUNT_rx_dup] = 1;
 	}
-	count[WEFT_COUNT_tx_ack] = j->reply == WEFT_OP_ACK;
+	count[WEFT_COUNT_tx_ack] = j->reply == WEFT_OP_ACK || j->reply == WEFT_OP_REPLY;
 	count[WEFT_COUNT_tx_nak] = j->reply == WEFT_OP_NAK;
-	count[WEFT_COUNT_rx_ce] = j->reply == WEFT_OP_ACK && j->ce;
+	count[WEFT_COUNT_rx_ce] = count[WEFT_COUNT_tx_ack] && j->ce;
 	count[WEFT_COUNT_event] = fx.diff[WEFT_DROP_COUNT + WEFT_COUNT_event];
 	for (int i = 0; i < WEFT_DROP_COUNT + WEFT_COUNT_COUNT; i++)
 		if (want[i] != fx.diff[i])
@@ -237,6 +272,18 @@ static void run(const struct frame *f)
 
 	model_judge(f, &j);
 	fx_run(FX_NIC, f);
+	/* the answer has no room: the same is asked of a clone */
+	if (fx.verdict == XDP_REDIRECT && is_ask(j.op)) {
+		static struct frame again;
+
+		if (COUNTED(regrown) != 1 || COUNTED(spawned) != 1)
+			fuzz_fail("a request is redirected, and not to be answered in a clone");
+		again = fx.out;
+		backend_headroom(256 + FX_FULL);
+		fx_run(FX_FILL, &again);
+		if (fx.verdict == XDP_PASS)
+			fx.verdict = XDP_TX;
+	}
 	if (j.verdict == XDP_PASS && j.qp >= 0 && j.op != WEFT_OP_DATA) {
 		/* for the requester: nothing of it was sent, so at most it is one drop */
 		if (fx.verdict == XDP_TX)
@@ -249,29 +296,39 @@ static void run(const struct frame *f)
 		fuzz_fail("the verdict is %d, not %d (drop %d, reply %u)", fx.verdict, j.verdict,
 			  j.drop, j.reply);
 	check_counters(&j);
-	backend_written(j.write ? j.roff : 0, f->b + j.at, j.write ? j.len : 0);
-	if (j.write) {
+	if (j.write && is_ask(j.op))
+		backend_atomic(j.roff, j.now);
+	else
+		backend_written(j.write ? j.roff : 0, f->b + j.at, j.write ? j.len : 0);
+	if (j.fresh) {
 		memcpy(&h, f->b + j.at - WEFT_HDR_LEN, sizeof(h));
 		model_place(&j, ntohl(h.psn), h.flags & WEFT_F_LAST);
 	}
 	if (j.verdict == XDP_TX) {
-		check_reply(&j);
+		check_reply(&j, f);
+	} else if (is_ask(j.op)) {
+		/* it may have grown before that was known */
 	} else if (fx.out.len != f->len || memcmp(fx.out.b, f->b, f->len)) {
 		fuzz_fail("the frame has changed, and is passed or dropped");
 	}
-	if (j.qp >= 0 && fx.qp[j.qp].ring->arrived != model.rx[j.qp].msn)
+	if (j.qp >= 0 && fx.qp[j.qp].ring->arrived != model.rx[j.qp].arrived)
 		fuzz_fail("I4: %u messages have arrived, not %u", fx.qp[j.qp].ring->arrived,
-			  model.rx[j.qp].msn);
+			  model.rx[j.qp].arrived);
 }
 
-/* An ACK or NAK of something that was never sent. */
+/* An answer to something that was never sent. */
 static void draw_answer(struct input *in, struct pkt *p, const struct fx_qp *to)
 {
-	uint32_t psn = FX_PSN + take8(in) - 128;
+	uint32_t psn = FX_PSN + take8(in) - 128, how = take8(in);
+	struct pkt request;
 
-	if (take8(in) & 1)
+	if (how & 1)
 		pkt_ack(p, to->peer, psn, psn + take8(in), take8(in));
-	else
+	else if (how & 2) {
+		pkt_read(&request, to, psn, 0, 0);
+		pkt_answer(p, &request, to->peer, psn + take8(in), take8(in), payload_bytes(),
+			   draw_length(in) % (FX_FULL + 1));
+	} else
 		pkt_nak(p, to->peer, psn, take8(in) % 9);
 }
 
@@ -281,6 +338,8 @@ void fuzz_rx(struct input *in)
 
 	fx_reset(NULL);
 	model_reset();
+	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_ALL;
+	fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights |= WEFT_ACCESS_REMOTE_READ;
 	kept.len = 0;
 	for (int n = 0; more(in) && n < 400; n++) {
 		uint32_t what = take8(in), k = what % 4;
@@ -298,8 +357,10 @@ void fuzz_rx(struct input *in)
 
 		if (what >= 230)
 			draw_answer(in, &p, to);
-		else
+		else if (what % 3)
 			draw_data(in, &p, to);
+		else
+			draw_ask(in, &p, to);
 		if (what >= 120)
 			for (uint32_t i = 0; i < k; i++)
 				change_field(in, &p);

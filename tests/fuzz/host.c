@@ -178,8 +178,13 @@ long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 off, void *buf, __u32 len)
 	no_lock(__func__);
 	if (!len || off > 0xffff || len > 0xffff || data_of(ctx) + off + len > end_of(ctx))
 		return -EINVAL;
-	if (in_pool(h.chunk_t, buf, &at))
-		fuzz_fail("I5: the target pool is read at %llu", (unsigned long long)at);
+	if (in_pool(h.chunk_t, buf, &at)) {
+		const struct weft_mr_ent *mr = &fx.mr[WEFT_KEY_IDX(FX_T_KEY)];
+
+		if (!(mr->rights & WEFT_ACCESS_REMOTE_READ) || at < mr->off ||
+		    at + len > mr->off + mr->len)
+			fuzz_fail("I5: the target pool is read at %llu", (unsigned long long)at);
+	}
 	if (in_pool(h.chunk_s, buf, &at)) {
 		const struct weft_mr_ent *mr = &fx.mr[WEFT_KEY_IDX(FX_S_KEY)];
 
@@ -422,4 +427,23 @@ void backend_written(uint64_t roff, const void *bytes, uint32_t len)
 	if (n != len)
 		fuzz_fail("I5: %u bytes are written, not %u", n, len);
 	h.nwritten = 0;
+}
+
+void backend_peek(uint32_t pool, uint64_t off, void *bytes, uint32_t len)
+{
+	uint8_t *const *chunk = pool == FX_POOL_T ? h.chunk_t : h.chunk_s;
+
+	for (uint32_t i = 0; i < len; i++, off++)
+		((uint8_t *)bytes)[i] = chunk[off / WEFT_CHUNK][off % WEFT_CHUNK];
+}
+
+void backend_atomic(uint64_t roff, uint64_t value)
+{
+	uint64_t is;
+
+	backend_peek(FX_POOL_T, FX_T_OFF + roff, &is, sizeof(is));
+	if (is != value)
+		fuzz_fail("an atomic at %llu has left 0x%llx, not 0x%llx", (unsigned long long)roff,
+			  (unsigned long long)is, (unsigned long long)value);
+	backend_written(0, NULL, 0);
 }

@@ -61,16 +61,108 @@ static int qp_in_slot(uint32_t slot)
 	return -1;
 }
 
+/* May the whole message have this? 0, or the code and the drop. */
+static uint32_t judge_target(uint32_t key, uint32_t pd, uint32_t right, uint64_t roff,
+			     uint32_t moff, uint32_t mlen, int *why)
+{
+	const struct weft_mr_ent *mr = &fx.mr[key & 0xfff];
+	uint64_t begin = roff - moff;
+
+	*why = WEFT_DROP_key;
+	if (!key || mr->key != key)
+		return WEFT_NAK_KEY;
+	*why = WEFT_DROP_pd;
+	if (mr->pd != pd)
+		return WEFT_NAK_PD;
+	*why = WEFT_DROP_rights;
+	if (!(mr->rights & right))
+		return WEFT_NAK_RIGHTS;
+	*why = WEFT_DROP_bounds;
+	if (roff < moff || begin > mr->len || mlen > mr->len - begin)
+		return WEFT_NAK_BOUNDS;
+	return 0;
+}
+
+static void replied(struct judged *j, uint8_t op, bool fresh)
+{
+	j->verdict = XDP_TX;
+	j->reply = op;
+	j->fresh = fresh;
+	j->flags = fresh ? 0 : WEFT_F_DUP;
+}
+
+static void judge_atomic(const uint8_t *w, struct judged *j, uint64_t off)
+{
+	uint64_t operand = be(w + 48, 8);
+
+	backend_peek(FX_POOL_T, off, &j->was, 8);
+	if (w[1] == WEFT_OP_FADD)
+		j->now = j->was + operand;
+	else
+		j->now = j->was == be(w + 56, 8) ? operand : j->was;
+	j->write = true;
+}
+
+static void judge_ask(const uint8_t *w, struct judged *j)
+{
+	struct model_rx *rx = &model.rx[j->qp];
+	const struct weft_qpctl *ctl = fx.qp[j->qp].ctl;
+	bool read = w[1] == WEFT_OP_READ, last = w[2] & WEFT_F_LAST, dup;
+	uint32_t psn = be(w + 16, 4), key = be(w + 32, 4), code;
+	uint32_t moff = read ? be(w + 48, 4) : 0, mlen = read ? be(w + 52, 4) : 8;
+	uint32_t len = read ? be(w + 56, 4) : 8, at = be(w + 36, 4) % WEFT_ATOMICS;
+	const struct weft_mr_ent *mr = &fx.mr[key & 0xfff];
+	int32_t ahead = psn - rx->next;
+	int why;
+
+	j->len = len;
+	j->roff = be(w + 40, 8);
+	j->at_asn = at;
+	if (ctl->state != WEFT_QP_RTS)
+		return nak(j, WEFT_DROP_closed, WEFT_NAK_CLOSED, psn);
+	if (len > WEFT_PAYLOAD_MAX || mlen > 1u << 30 || (uint64_t)moff + len > mlen ||
+	    last != ((uint64_t)moff + len == mlen) || (!len && mlen))
+		return dropped(j, WEFT_DROP_length);
+	if (rx->err)
+		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
+	if (ahead >= WEFT_WIN)
+		return dropped(j, WEFT_DROP_window);
+	dup = ahead < 0 || rx->placed[psn % WEFT_WIN];
+	if (dup && !read) {
+		if (!rx->result[at].set || rx->result[at].psn != psn)
+			return dropped(j, WEFT_DROP_window);
+		j->was = rx->result[at].value;
+		return replied(j, WEFT_OP_REPLY, false);
+	}
+	code = judge_target(key, ctl->pd,
+			    read ? WEFT_ACCESS_REMOTE_READ : WEFT_ACCESS_REMOTE_ATOMIC, j->roff,
+			    moff, mlen, &why);
+	if (!code && !read && (mr->off + j->roff) % 8)
+		code = WEFT_NAK_ALIGN;
+	if (!code && len && !model.pool) {
+		why = WEFT_DROP_memory;
+		code = WEFT_NAK_MEMORY;
+	}
+	if (code)
+		return dup ? nak(j, why, code, psn) : refused(j, why, code, psn);
+	if (read)
+		backend_peek(mr->pool, mr->off + j->roff, j->bytes, len);
+	else
+		judge_atomic(w, j, mr->off + j->roff);
+	replied(j, WEFT_OP_REPLY, !dup);
+}
+
 static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 {
 	struct model_rx *rx = &model.rx[j->qp];
 	const struct weft_qpctl *ctl = fx.qp[j->qp].ctl;
 	uint32_t psn = be(w + 16, 4), key = be(w + 32, 4), moff = be(w + 48, 4),
 		 mlen = be(w + 52, 4);
-	uint64_t roff = be(w + 40, 8), begin = roff - moff;
+	uint64_t roff = be(w + 40, 8);
 	bool last = w[2] & WEFT_F_LAST;
-	const struct weft_mr_ent *mr = &fx.mr[key & 0xfff];
 	int32_t ahead = psn - rx->next;
+	uint32_t code;
+	int why;
 
 	if (ctl->state != WEFT_QP_RTS)
 		return nak(j, WEFT_DROP_closed, WEFT_NAK_CLOSED, psn);
@@ -81,24 +173,14 @@ static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
 	if (ahead >= WEFT_WIN)
 		return dropped(j, WEFT_DROP_window);
-	if (ahead < 0 || rx->placed[psn % WEFT_WIN]) {
-		j->verdict = XDP_TX;
-		j->reply = WEFT_OP_ACK;
-		j->flags = WEFT_F_DUP;
-		return;
-	}
-	if (!key || mr->key != key)
-		return refused(j, WEFT_DROP_key, WEFT_NAK_KEY, psn);
-	if (mr->pd != ctl->pd)
-		return refused(j, WEFT_DROP_pd, WEFT_NAK_PD, psn);
-	if (!(mr->rights & WEFT_ACCESS_REMOTE_WRITE))
-		return refused(j, WEFT_DROP_rights, WEFT_NAK_RIGHTS, psn);
-	if (roff < moff || begin > mr->len || mlen > mr->len - begin)
-		return refused(j, WEFT_DROP_bounds, WEFT_NAK_BOUNDS, psn);
+	if (ahead < 0 || rx->placed[psn % WEFT_WIN])
+		return replied(j, WEFT_OP_ACK, false);
+	code = judge_target(key, ctl->pd, WEFT_ACCESS_REMOTE_WRITE, roff, moff, mlen, &why);
+	if (code)
+		return refused(j, why, code, psn);
 	if (plen && !model.pool)
 		return refused(j, WEFT_DROP_memory, WEFT_NAK_MEMORY, psn);
-	j->verdict = XDP_TX;
-	j->reply = WEFT_OP_ACK;
+	replied(j, WEFT_OP_ACK, true);
 	j->write = true;
 	j->roff = roff;
 	j->len = plen;
@@ -136,9 +218,9 @@ static void judge_header(const struct frame *f, struct judged *j, uint32_t at, u
 		return dropped(j, WEFT_DROP_check);
 	if (be(w + 28, 2) != plen)
 		return dropped(j, WEFT_DROP_length);
-	if ((w[1] == WEFT_OP_ACK || w[1] == WEFT_OP_NAK) && plen)
+	if ((w[1] == WEFT_OP_ACK || w[1] == WEFT_OP_NAK || is_ask(w[1])) && plen)
 		return dropped(j, WEFT_DROP_length);
-	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_NAK)
+	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_REPLY)
 		return dropped(j, WEFT_DROP_opcode);
 	if (!model.alive)
 		return dropped(j, WEFT_DROP_owner);
@@ -154,6 +236,8 @@ static void judge_header(const struct frame *f, struct judged *j, uint32_t at, u
 	j->op = w[1];
 	if (j->op == WEFT_OP_DATA)
 		judge_data(w, j, plen);
+	else if (is_ask(j->op))
+		judge_ask(w, j);
 	else if (ctl->state != WEFT_QP_RTS)
 		dropped(j, WEFT_DROP_closed);
 }
@@ -197,9 +281,16 @@ void model_place(const struct judged *j, uint32_t psn, bool last)
 
 	rx->placed[psn % WEFT_WIN] = true;
 	rx->last[psn % WEFT_WIN] = last;
+	rx->quiet[psn % WEFT_WIN] = is_ask(j->op);
+	if (j->op == WEFT_OP_FADD || j->op == WEFT_OP_CSWAP) {
+		rx->result[j->at_asn].set = true;
+		rx->result[j->at_asn].psn = psn;
+		rx->result[j->at_asn].value = j->was;
+	}
 	while (rx->placed[rx->next % WEFT_WIN]) {
 		rx->placed[rx->next % WEFT_WIN] = false;
 		rx->msn += rx->last[rx->next % WEFT_WIN];
+		rx->arrived += rx->last[rx->next % WEFT_WIN] && !rx->quiet[rx->next % WEFT_WIN];
 		rx->next++;
 	}
 }

@@ -8,8 +8,14 @@
 /* What is known of a QP as responder. */
 struct model_rx {
 	uint32_t next, msn; /* oldest PSN not placed; messages complete */
+	uint32_t arrived;   /* of those: WRITEs */
 	uint32_t err, err_psn;
-	bool placed[WEFT_WIN], last[WEFT_WIN];
+	bool placed[WEFT_WIN], last[WEFT_WIN], quiet[WEFT_WIN];
+	struct {
+		bool set;
+		uint32_t psn;
+		uint64_t value;
+	} result[WEFT_ATOMICS];
 };
 
 extern struct model {
@@ -24,7 +30,11 @@ struct judged {
 	uint8_t op;  /* of the packet, once all before the opcode is proven */
 	uint8_t reply, flags;
 	uint32_t code, nak_psn;
-	bool write; /* len bytes from the frame go to roff of the target MR */
+	bool write;             /* len bytes from the frame go to roff of the target MR; or `now` */
+	bool fresh;             /* its PSN is placed now */
+	uint8_t bytes[FX_FULL]; /* READ: what is there */
+	uint64_t was, now;      /* of an atomic */
+	uint32_t at_asn;
 	uint64_t roff;
 	uint32_t at, len;
 	bool ce;
@@ -32,7 +42,12 @@ struct judged {
 
 void model_reset(void);
 void model_judge(const struct frame *f, struct judged *j);
-/* Places a DATA that was judged to be new. */
+/* Places what was judged to be new. */
 void model_place(const struct judged *j, uint32_t psn, bool last);
+
+static inline bool is_ask(uint8_t op)
+{
+	return op == WEFT_OP_READ || op == WEFT_OP_FADD || op == WEFT_OP_CSWAP;
+}
 
 #endif

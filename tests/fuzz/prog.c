@@ -116,6 +116,16 @@ void backend_written(uint64_t roff, const void *bytes, uint32_t len)
 		look_at_all();
 }
 
+void backend_atomic(uint64_t roff, uint64_t value)
+{
+	backend_written(roff, &value, sizeof(value));
+}
+
+void backend_peek(uint32_t pool, uint64_t off, void *bytes, uint32_t len)
+{
+	memcpy(bytes, (pool == FX_POOL_T ? fx.target : fx.source) + off, len);
+}
+
 /* ---- inputs ---- */
 
 /* splitmix64 (Steele et al. 2014) */

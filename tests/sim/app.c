@@ -31,6 +31,7 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	weft_tx_init(&c->gtx.tx, c->psn0, p->payload, p->nev);
 	weft_rx_init(&c->grx.rx, c->psn0);
 	c->gtx.tx.cons = c->gtx.tx.done = c->grx.rx.msn = c->msn0;
+	c->gtx.tx.ends = c->msn0;
 	c->ring.sq_prod = c->ring.sq_done = c->ring.arrived = c->msn0;
 	c->ring.tx_una = c->last_una = c->psn0;
 	c->last_done = c->msn0;

@@ -142,7 +142,7 @@ void net_forge(struct conn *c)
 	struct weft_tx *tx = &c->gtx.tx;
 	struct weft_ack a = { .psn = tx->nxt - 1,
 			      .cum = tx->una,
-			      .msn = tx->done,
+			      .msn = tx->ends,
 			      .ts = ticks_now(),
 			      .sack = rng() };
 	struct weft_score r;
@@ -156,7 +156,7 @@ void net_forge(struct conn *c)
 		want = 0;
 		break;
 	case 2: a.cum = tx->nxt + 1 + below(1u << 30); break;
-	case 3: a.msn = tx->cons + 1 + below(1u << 30); break;
+	case 3: a.msn = tx->ends + 1 + below(1u << 30); break;
 	case 4: a.sack_base += between(1, 63); break;
 	}
 	before = *tx;

@@ -77,7 +77,7 @@ static void ack__of_what_was_never_sent(void **state)
 	for (int i = 0; i < 3; i++)
 		post(s, PAYLOAD);
 	claim_n(s, 3, T0, 0);
-	s->tx.cons = 2; /* as if the third were not wholly cut */
+	s->tx.ends = 2; /* as if the third were not wholly cut */
 	*before = s->tx;
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct weft_ack a = bad[i];

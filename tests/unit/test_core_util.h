@@ -46,6 +46,26 @@ static inline void post(struct sender *s, __u32 len)
 	s->prod++;
 }
 
+static inline void post_op(struct sender *s, enum weft_wqe_op op, __u32 len)
+{
+	struct weft_wqe *q = &s->sq[s->prod & (WEFT_SQ_DEPTH - 1)];
+
+	post(s, len);
+	q->op = op;
+	q->operand = 1000 + s->prod;
+	q->compare = 2000 + s->prod;
+}
+
+/* len bytes, `moff` of a message of mlen. */
+static inline void post_part(struct sender *s, __u32 moff, __u32 len, __u32 mlen)
+{
+	struct weft_wqe *q = &s->sq[s->prod & (WEFT_SQ_DEPTH - 1)];
+
+	post(s, len);
+	q->moff = moff;
+	q->mlen = mlen;
+}
+
 /* What must hold after every call (I10, and that nothing undelivered is forgotten). */
 static inline void check_books(const struct sender *s)
 {
@@ -63,6 +83,9 @@ static inline void check_books(const struct sender *s)
 		int l = !!(tx->lost[weft_psn_word(psn)] & weft_psn_bit(psn));
 
 		lost += l;
+		/* who has taken its answer will say so */
+		if (weft_tx_own(tx, psn) && tx->taken[weft_psn_word(psn)] & weft_psn_bit(psn))
+			continue;
 		if (!weft_tx_delivered(tx, psn) && weft_slot_state(sl) != WEFT_SLOT_OUT && !l)
 			fail_msg("PSN %#x is neither delivered nor out nor lost", psn);
 	}
@@ -111,6 +134,25 @@ static inline int ack(struct sender *s, __u32 psn, __u32 cum, __u32 msn, __u64 s
 			      .msn = msn,
 			      .sack_base = psn & ~63u,
 			      .sack = sack };
+
+	return ack_raw(s, a, now);
+}
+
+/* The REPLY to psn's last transmission. */
+static inline int take_answer(struct sender *s, __u32 psn, __u32 len)
+{
+	struct weft_seg seg;
+
+	return weft_tx_take(&s->tx, psn, len, &seg);
+}
+
+static inline int answer(struct sender *s, __u32 psn, __u32 cum, __u32 now)
+{
+	struct weft_ack a = { .psn = psn,
+			      .ts = s->sent_at[psn & 0xffff],
+			      .cum = cum,
+			      .sack_base = psn & ~63u,
+			      .answer = 1 };
 
 	return ack_raw(s, a, now);
 }

@@ -78,6 +78,8 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 
 		if (hi == lo)
 			return 0;
+		/* the ends of what is placed, thus read after that */
+		w = weft_after(w, placed);
 		last = *(volatile __u64 *)&w->last & done;
 		if (last) {
 			__u64 quiet = *(volatile __u64 *)&w->quiet & last;
@@ -193,15 +195,17 @@ weft_inline void weft_rx_remember(struct weft_rx *rx, __u32 at, __u32 psn, __u64
 	*(volatile __u32 *)&r->set = 1;
 }
 
-/* What it was, for a duplicate. 0, or -1: forgotten. */
-weft_inline int weft_rx_recall(const struct weft_rx *rx, __u32 at, __u32 psn, __u64 *value)
+/*
+ * What it was, for a duplicate. 0, or -1: forgotten. That it is placed was read before; the
+ * fetching atomic, a full barrier, keeps what is read here behind that.
+ */
+weft_inline int weft_rx_recall(struct weft_rx *rx, __u32 at, __u32 psn, __u64 *value)
 {
-	const struct weft_rx_result *r = &rx->result[at & (WEFT_ATOMICS - 1)];
-	__u32 set = *(const volatile __u32 *)&r->set;
+	struct weft_rx_result *r = &rx->result[at & (WEFT_ATOMICS - 1)];
 
-	if (!set || *(const volatile __u32 *)&r->psn != psn)
+	if (!__sync_fetch_and_or(&r->set, 0) || *(const volatile __u32 *)&r->psn != psn)
 		return -1;
-	*value = *(const volatile __u64 *)&weft_after(r, set)->value;
+	*value = *(const volatile __u64 *)&r->value;
 	return 0;
 }
 

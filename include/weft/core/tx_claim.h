@@ -45,12 +45,17 @@ weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, 
 	return left <= tx->payload;
 }
 
-/* May another atomic go out? The responder remembers the results of the last ones only. */
+/*
+ * May another atomic go out? The responder remembers the results of the last ones only. What
+ * has left the window is delivered, however many PSNs ago that was.
+ */
 weft_inline int weft_tx_atomic_may(const struct weft_tx *tx)
 {
+	__u32 psn = tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)];
+
 	return tx->atomics_out < WEFT_ATOMICS &&
-	       (tx->atomics < WEFT_ATOMICS ||
-		weft_tx_delivered(tx, tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)]));
+	       (tx->atomics < WEFT_ATOMICS || psn - tx->una >= tx->nxt - tx->una ||
+		weft_tx_delivered(tx, psn));
 }
 
 /*
@@ -243,6 +248,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	} else {
 		tx->seg++;
 	}
+	if (out->flags & WEFT_F_LAST)
+		tx->ends++;
 	if (!++tx->nxt)
 		tx->wraps++;
 	weft_tx_list(tx, s, psn, now, dom);

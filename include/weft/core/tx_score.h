@@ -114,7 +114,7 @@ weft_inline int weft_tx_sane(const struct weft_tx *tx, const struct weft_ack *a)
 	__s32 ahead = weft_psn_diff(a->cum, tx->una);
 
 	return !((__s32)age < 1 || (ahead > 0 && (__u32)ahead > used) || (a->sack_base & 63) ||
-		 weft_psn_diff(a->msn, tx->cons) > 0);
+		 weft_psn_diff(a->msn, tx->ends) > 0);
 }
 
 /*

@@ -110,7 +110,7 @@ struct weft_tx {
 	__u32 payload; /* bytes in a full segment */
 	__u32 err;     /* enum weft_tx_err */
 	__u32 hint;    /* mirror of the hint in the shared ring */
-	__u32 pad0;
+	__u32 ends;    /* messages wholly cut: no more can the peer have counted */
 	struct weft_path path;
 	struct weft_cc cc;
 	/* now and then */

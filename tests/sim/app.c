@@ -2,15 +2,18 @@
 /* The applications and their library: posting, the timer's looks, window changes, QP reset. */
 #include "sim.h"
 
-#define CANARY 0xa5 /* target bytes that nobody may write */
-#define SEAL   0x5a /* what the receiver leaves in a message it has taken */
-#define MARGIN 2048 /* bytes before and after the target, more than a bad request reaches */
 #define REUSED 0x3c /* what is in memory that another owner has now */
 
 static void conn_clear(struct conn *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->gtx.before = c->gtx.after = c->grx.before = c->grx.after = 0x6a09e667f3bcc908ull;
+}
+
+/* Target, margin, and what is brought here. */
+static uint32_t memory_of(const struct conn *c)
+{
+	return c->dst_size + MARGIN + c->loc_size;
 }
 
 static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, uint32_t quota)
@@ -36,11 +39,15 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	c->ring.tx_una = c->last_una = c->psn0;
 	c->last_done = c->msn0;
 	c->dst_size = quota * (p->payload + 16) + 64;
-	c->dst = malloc(c->dst_size + 2 * MARGIN);
+	/* an atomic brings 8 bytes, a bad request comes on top */
+	c->loc_size = p->mix ? quota * (p->payload + 16) + 5 * p->payload + 64 : 0;
+	c->dst = malloc(memory_of(c) + 2 * MARGIN);
 	if (!c->dst)
 		abort();
-	memset(c->dst, CANARY, c->dst_size + 2 * MARGIN);
+	memset(c->dst, CANARY, memory_of(c) + 2 * MARGIN);
 	c->dst += MARGIN;
+	c->loc = c->dst + c->dst_size + MARGIN;
+	live_write(c, SIM_LIVE);
 }
 
 static void give_back(uint8_t *dst)
@@ -64,77 +71,7 @@ void conn_free(struct conn *c)
 	c->dst = c->old_dst = NULL;
 }
 
-/* ---- posting ---- */
-
-static uint32_t draw_segs(const struct conn *c)
-{
-	uint32_t left = c->segs_quota - c->segs_posted, n;
-
-	/* the last that the queue holds takes what is left, if there is no later */
-	if (W.p.mono || (W.p.stopped && c->posted == WEFT_SQ_DEPTH - 1))
-		return left;
-	switch (below(16)) {
-	case 0: n = between(1, 500); break;
-	case 1 ... 4: n = between(1, 64); break;
-	case 5 ... 10: n = between(1, 8); break;
-	default: n = 1;
-	}
-	return n < left ? n : left;
-}
-
-static void put_wqe(struct conn *c, const struct msg_rec *m, uint32_t rkey)
-{
-	__u32 prod = c->msn0 + c->posted;
-	struct weft_wqe *q = &c->ring.sq[prod & (WEFT_SQ_DEPTH - 1)];
-
-	q->loff = m->loff;
-	q->roff = m->roff;
-	q->len = q->mlen = m->len;
-	q->lkey = 1;
-	q->rkey = rkey;
-	q->posted = 0;
-	c->posted++;
-}
-
-static void post_one(struct conn *c)
-{
-	struct msg_rec *m = &c->msg[c->posted];
-	uint32_t segs = draw_segs(c);
-
-	c->segs_posted += segs;
-	m->len = segs * W.p.payload - below(W.p.payload);
-	if (segs == 1 && !below(8))
-		m->len = 0;
-	m->loff = below(SIM_SRC - m->len);
-	c->dst_used += below(16);
-	m->roff = c->dst_used;
-	c->dst_used += m->len;
-	put_wqe(c, m, c->gen);
-}
-
-/* I5: a message that must be refused as a whole. */
-static void post_bad(struct conn *c)
-{
-	struct msg_rec *m = &c->msg[c->posted];
-	uint32_t rkey = c->gen;
-
-	m->bad = 1;
-	m->len = between(1, 5 * W.p.payload);
-	m->loff = below(SIM_SRC - m->len);
-	switch (below(3)) {
-	case 0:
-		rkey ^= 0x100;
-		m->roff = below(16);
-		break;
-	case 1:
-		/* begins inside, ends outside */
-		m->roff = c->dst_size - below(m->len);
-		break;
-	default: m->roff = 0ull - below(m->len + 1) - 1;
-	}
-	c->nak_posted = 1;
-	put_wqe(c, m, rkey);
-}
+/* ---- the application ---- */
 
 static void take_completions(struct conn *c)
 {
@@ -150,7 +87,9 @@ static void take_completions(struct conn *c)
 		m->completed = 1;
 		W.st.messages++;
 		/* in place already, or the receiver has seen it so and taken it */
-		if (!m->sealed && memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
+		if (m->op != WEFT_WQE_WRITE)
+			check_result(c, m);
+		else if (!m->sealed && memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
 			fail("I1", "qp %u: message %u complete, bytes differ", c->id, c->completed);
 	}
 }
@@ -161,7 +100,7 @@ static int all_over(struct conn *c)
 		return c->ring.tx_err;
 	if (W.p.nak || c->segs_posted < c->segs_quota)
 		return 0;
-	return c->completed == c->posted && c->sealed == c->posted;
+	return c->completed == c->posted && c->sealed == c->writes;
 }
 
 void app_run(struct conn *c)
@@ -172,6 +111,7 @@ void app_run(struct conn *c)
 		n = WEFT_SQ_DEPTH;
 	if (c->finished)
 		return;
+	live_write(c, below(16));
 	take_completions(c);
 	if (all_over(c)) {
 		app_done(c);
@@ -243,29 +183,34 @@ void app_change(struct conn *c)
  * Messages that have arrived are compared at once, then overwritten: whatever
  * still writes into them shows (I2).
  */
+static void seal(struct conn *c, struct msg_rec *m)
+{
+	if (m->bad) {
+		fail("I5", "qp %u: WRITE %u had to be refused", c->id, c->sealed);
+		return;
+	}
+	if (!m->end || m->end > c->contig)
+		fail("I4", "qp %u: WRITE %u arrived, %u of %u packets before its end placed", c->id,
+		     c->sealed, c->contig, m->end);
+	if (memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
+		fail("I1", "qp %u: WRITE %u arrived, bytes differ", c->id, c->sealed);
+	memset(c->dst + m->roff, SEAL, m->len);
+	m->sealed = 1;
+}
+
 void check_sealed(struct conn *c)
 {
 	uint32_t arrived = c->ring.arrived - c->msn0;
 
-	if (arrived > c->posted) {
-		fail("I4", "qp %u: %u messages arrived, %u posted", c->id, arrived, c->posted);
+	if (arrived > c->writes) {
+		fail("I4", "qp %u: %u WRITEs arrived, %u posted", c->id, arrived, c->writes);
 		return;
 	}
-	for (; c->sealed < arrived; c->sealed++) {
-		struct msg_rec *m = &c->msg[c->sealed];
+	for (; c->sealed < arrived && !W.failed; c->sealed++) {
+		uint32_t end = c->write_end[c->sealed];
 
-		if (m->bad) {
-			fail("I5", "qp %u: message %u had to be refused", c->id, c->sealed);
-			return;
-		}
-		if (!m->end || m->end > c->contig)
-			fail("I4",
-			     "qp %u: message %u arrived, %u of %u packets before its end placed",
-			     c->id, c->sealed, c->contig, m->end);
-		if (memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
-			fail("I1", "qp %u: message %u arrived, bytes differ", c->id, c->sealed);
-		memset(c->dst + m->roff, SEAL, m->len);
-		m->sealed = 1;
+		for (uint32_t i = c->msg[end].first; i <= end; i++)
+			seal(c, &c->msg[i]);
 	}
 }
 
@@ -298,12 +243,15 @@ void check_memory(struct conn *c)
 	for (uint32_t i = 0; i < c->posted && !c->msg[i].bad; i++) {
 		const struct msg_rec *m = &c->msg[i];
 
+		if (m->op != WEFT_WQE_WRITE)
+			continue;
 		compare(c, at, m->roff, CANARY, "I5", "outside of every message");
 		if (m->sealed)
 			compare(c, m->roff, m->roff + m->len, SEAL, "I2", "after its completion");
 		at = m->roff + m->len;
 	}
 	compare(c, at, c->dst_size + MARGIN, CANARY, "I5", "outside of every message");
+	check_local(c);
 	check_given_back(c);
 }
 
@@ -314,7 +262,7 @@ static void conn_again(struct conn *c)
 {
 	struct weft_tx *tx = &c->gtx.tx;
 	struct host *h = &W.host[c->from];
-	uint32_t quota = c->segs_quota, size = c->dst_size;
+	uint32_t quota = c->segs_quota, size = memory_of(c);
 	uint8_t *old = c->dst;
 
 	for (uint32_t d = 0; d < WEFT_DOMAINS; d++)

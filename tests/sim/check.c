@@ -37,10 +37,14 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	}
 	if (s->ev >= W.p.nev)
 		fail("I13", "qp %u: entropy value %u of %u", c->id, s->ev, W.p.nev);
+	if (s->op != m->op || s->mlen != m->mlen || s->rkey != m->rkey ||
+	    (s->op >= WEFT_WQE_FADD && (s->operand != m->operand || s->compare != m->compare)))
+		fail("I12", "qp %u: PSN %u is not what was posted", c->id, idx);
 	if (r->known) {
 		if (r->ssn != s->msn || r->moff != s->moff || r->len != s->len ||
-		    r->loff != s->loff || r->roff != s->roff || s->mlen != m->len ||
-		    r->last != (s->flags & WEFT_F_LAST) || !(s->flags & WEFT_F_RETX))
+		    r->loff != s->loff || r->roff != s->roff || !(s->flags & WEFT_F_RETX) ||
+		    r->last != (s->flags & WEFT_F_LAST) ||
+		    (s->op >= WEFT_WQE_FADD && c->atomic_psn[s->asn & (SIM_MSGS - 1)] != idx))
 			fail("I12", "qp %u: PSN %u changed its meaning", c->id, idx);
 		return;
 	}
@@ -51,18 +55,23 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 			       .ssn = s->msn,
 			       .moff = s->moff,
 			       .len = s->len,
+			       .since = c->written,
 			       .known = 1,
+			       .op = s->op,
+			       .end = s->moff + s->len == m->moff + m->len,
 			       .last = s->flags & WEFT_F_LAST };
-	if (s->loff != m->loff + s->moff || s->roff != m->roff + s->moff || s->mlen != m->len ||
-	    s->moff + s->len > m->len || (s->len < W.p.payload && s->moff + s->len != m->len) ||
-	    (s->flags & WEFT_F_RETX) || r->last != (s->moff + s->len == m->len) ||
-	    (idx && !c->psn[idx - 1].last &&
-	     (r[-1].ssn != r->ssn || r[-1].moff + r[-1].len != r->moff)) ||
-	    (idx && c->psn[idx - 1].last && (r[-1].ssn + 1 != r->ssn || r->moff)))
+	if (s->loff - m->loff != s->moff - m->moff || s->roff - m->roff != s->moff - m->moff ||
+	    s->moff < m->moff || s->moff + s->len > m->moff + m->len ||
+	    (s->len < W.p.payload && !r->end) || (s->flags & WEFT_F_RETX) ||
+	    r->last != (s->moff + s->len == m->mlen) ||
+	    (idx && !r[-1].end && (r[-1].ssn != r->ssn || r[-1].moff + r[-1].len != r->moff)) ||
+	    (idx && r[-1].end && (r[-1].ssn + 1 != r->ssn || r->moff != m->moff)))
 		fail("I12", "qp %u: PSN %u is cut wrong", c->id, idx);
 	c->cut++;
-	if (r->last)
+	if (r->end)
 		m->end = c->cut;
+	if (s->op >= WEFT_WQE_FADD)
+		check_atomic(c, s);
 }
 
 /* Slots counted one by one; costs a microsecond, so not with every step. */
@@ -85,12 +94,14 @@ static void count_slots(struct conn *c)
 	for (__u32 psn = tx->una; psn != tx->nxt; psn++) {
 		uint32_t w = weft_psn_word(psn);
 		uint64_t bit = weft_psn_bit(psn);
+		const struct psn_rec *r = &c->psn[psn - c->psn0];
 
 		if (tx->delivered[w] & bit) {
-			if (!c->psn[psn - c->psn0].placed)
+			if (!(r->op ? r->put : r->placed))
 				fail("I3", "qp %u: PSN %u delivered, not placed", c->id,
 				     psn - c->psn0);
-		} else if (weft_slot_state(&tx->slot[weft_tx_at(psn)]) != WEFT_SLOT_OUT &&
+		} else if (!r->taking &&
+			   weft_slot_state(&tx->slot[weft_tx_at(psn)]) != WEFT_SLOT_OUT &&
 			   !(tx->lost[w] & bit)) {
 			fail("I10", "qp %u: PSN %u is forgotten: not delivered, out or lost", c->id,
 			     psn - c->psn0);
@@ -160,15 +171,22 @@ void check_rx(struct conn *c)
 {
 	const struct weft_rx *rx = &c->grx.rx;
 	uint32_t next = rx->next - c->psn0, msgs = rx->msn - c->msn0, last = 0;
+	uint32_t end = msgs < c->msgs ? c->msg[c->ends[msgs].req].end : 0;
 
 	if (next > c->contig)
 		fail("I3", "qp %u: in order up to %u, placed up to %u", c->id, next, c->contig);
-	if (msgs && (msgs > c->posted || !c->msg[msgs - 1].end || c->msg[msgs - 1].end > next))
+	if (msgs && (msgs > c->msgs || !c->msg[c->ends[msgs - 1].req].end ||
+		     c->msg[c->ends[msgs - 1].req].end > next))
 		fail("I4", "qp %u: message %u arrived before its packets", c->id, msgs - 1);
-	if (msgs < c->posted && c->msg[msgs].end && c->msg[msgs].end <= next)
+	else if (rx->quiet != (msgs ? c->ends[msgs - 1].quiet : 0))
+		fail("I4", "qp %u: %u of %u messages are no arrivals, %u counted", c->id,
+		     msgs ? c->ends[msgs - 1].quiet : 0, msgs, rx->quiet);
+	if (end && end <= next)
 		fail("I4", "qp %u: message %u is placed and not counted", c->id, msgs);
 	for (uint32_t i = 0; i < WEFT_WIN_WORDS; i++) {
-		last += weft_popcount(rx->word[i].last);
+		last += weft_popcount(rx->word[i].last & ~rx->word[i].quiet);
+		if (rx->word[i].quiet & ~rx->word[i].last)
+			fail("I4", "qp %u: quiet, and not the end of a message", c->id);
 		if (rx->word[i].placed & ~rx->word[i].claimed ||
 		    rx->word[i].last & ~rx->word[i].claimed)
 			fail("I8", "qp %u: placed without a claim", c->id);
@@ -215,12 +233,20 @@ void check_placed(struct conn *c, __u32 psn)
 	c->psn[idx].placed = 1;
 	while (c->contig < c->cut && c->psn[c->contig].placed)
 		c->contig++;
+	check_got(c);
+}
+
+/* What the requester may know to be delivered: placed there, or its answer is in memory here. */
+void check_got(struct conn *c)
+{
+	while (c->got < c->cut && (c->psn[c->got].op ? c->psn[c->got].put : c->psn[c->got].placed))
+		c->got++;
 }
 
 /* I3: what an ACK says is placed is placed. */
-void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn)
+void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn, int placed)
 {
-	if (!c->psn[psn - c->psn0].placed)
+	if (placed && !c->psn[psn - c->psn0].placed)
 		fail("I3", "qp %u: PSN %u acknowledged, not placed", c->id, psn - c->psn0);
 	if (k->cum - c->psn0 > c->contig)
 		fail("I3", "qp %u: all before %u acknowledged, placed up to %u", c->id,
@@ -233,8 +259,8 @@ void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn
 		    (x >= c->cut || !c->psn[x].placed))
 			fail("I3", "qp %u: PSN %u reported, not placed", c->id, x);
 	}
-	if (k->msn != c->msn0 &&
-	    (k->msn - c->msn0 > c->posted || !c->msg[k->msn - c->msn0 - 1].sealed))
+	if (k->msn != c->msn0 && (k->msn - c->msn0 > c->msgs ||
+				  c->msg[c->ends[k->msn - c->msn0 - 1].req].end > c->contig))
 		fail("I3", "qp %u: message %u reported, not there", c->id, k->msn - c->msn0 - 1);
 }
 
@@ -244,20 +270,24 @@ void check_ack_in(struct conn *c)
 	const struct weft_tx *tx = &c->gtx.tx;
 	uint32_t done = tx->done - c->msn0, before = c->ring.sq_done - c->msn0;
 
-	if (tx->una - c->psn0 > c->contig)
+	if (tx->una - c->psn0 > c->got)
 		fail("I3", "qp %u: delivered up to %u, placed up to %u", c->id, tx->una - c->psn0,
-		     c->contig);
+		     c->got);
 	if (done < before || done > c->posted)
 		fail("I3", "qp %u: completions go from %u to %u", c->id, before, done);
-	if (done && (!c->msg[done - 1].end || c->msg[done - 1].end > c->contig))
-		fail("I3", "qp %u: message %u complete before it was placed", c->id, done - 1);
+	if (done && (!c->msg[done - 1].end || c->msg[done - 1].end > c->got))
+		fail("I3", "qp %u: request %u complete before it was placed", c->id, done - 1);
 	check_tx(c);
 }
 
-/* I6: a reply is no longer than what it answers. */
+/* I6: a reply is no longer than what it answers, or brings what that asked for; to replies none. */
 void check_reply(const struct frame *f, uint32_t was_len, uint32_t len)
 {
-	if (len > was_len || f->h.op != WEFT_OP_DATA)
+	if (f->h.op == WEFT_OP_READ)
+		was_len = be32toh(f->h.data.rlen);
+	else if (f->h.op == WEFT_OP_FADD || f->h.op == WEFT_OP_CSWAP)
+		was_len = 8;
+	if (len > was_len || !is_request(f->h.op))
 		fail("I6", "%u bytes answer opcode %u with %u bytes", len, f->h.op, was_len);
 }
 
@@ -310,10 +340,11 @@ void check_end(void)
 		check_rx(c);
 		count_slots(c);
 		if (W.p.nak) {
-			if (tx->err != WEFT_TX_ERR_NAK || !c->grx.rx.err || !c->naks)
+			if (tx->err != WEFT_TX_ERR_NAK || !c->grx.rx.err || !c->naks ||
+			    tx->err_ssn - c->msn0 != c->posted - 1 || tx->err_info != c->grx.rx.err)
 				fail("I5", "qp %u: a bad request did not end in a NAK", c->id);
-		} else if (c->contig != c->cut || c->segs_quota != c->cut || tx->err ||
-			   tx->una != tx->nxt || tx->nlost) {
+		} else if (c->contig != c->cut || c->got != c->cut || c->segs_quota != c->cut ||
+			   tx->err || tx->una != tx->nxt || tx->nlost) {
 			fail("I1", "qp %u: %u of %u packets placed at the end", c->id, c->contig,
 			     c->cut);
 		}
@@ -322,6 +353,8 @@ void check_end(void)
 	}
 	if (!W.failed)
 		check_books();
+	if (!W.failed)
+		check_words();
 	if (!W.failed)
 		check_efficiency();
 }

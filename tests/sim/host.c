@@ -45,6 +45,7 @@ static enum step parse(struct cpu *cpu)
 	w->dom = cpu->id & (WEFT_DOMAINS - 1);
 	w->claim = WEFT_CLAIM_EMPTY;
 	w->tries = 0;
+	w->answer = 0;
 	if (f->kind != FRAME_WIRE) {
 		c = w->c = find_conn(f->qp);
 		if (!c || c->from != cpu->host)
@@ -60,9 +61,11 @@ static enum step parse(struct cpu *cpu)
 	w->psn = be32toh(f->h.psn);
 	w->flags = f->h.flags;
 	w->prod = c->ring.sq_prod;
-	if (f->h.op == WEFT_OP_DATA)
+	if (is_request(f->h.op))
 		return c->from != cpu->host ? RX_CLAIM : STEP_END;
-	return c->from == cpu->host ? TX_SCORE : STEP_END;
+	if (c->from != cpu->host)
+		return STEP_END;
+	return f->h.op == WEFT_OP_REPLY ? TX_TAKE : TX_SCORE;
 }
 
 static enum step one_step(struct cpu *cpu, enum step s)

@@ -31,11 +31,12 @@ static void print_params(void)
 	       "preempt %u\n",
 	       p->loss, p->dup, p->reorder, p->corrupt, p->payload_corrupt, p->ce, p->xmit_fail,
 	       p->db_loss, p->stall, p->preempt);
-	printf("# ns: delay %u jitter %u reorder %u stall %u look %u;%s%s%s%s%s%s%s%s%s\n",
-	       p->delay, p->jitter, p->reorder_by, p->stall_by, p->look,
+	printf("# ns: delay %u jitter %u reorder %u stall %u look %u; mix %u%s%s%s%s%s%s%s%s%s%s%s%s\n",
+	       p->delay, p->jitter, p->reorder_by, p->stall_by, p->look, p->mix,
 	       p->dup_acks ? " dup-acks" : "", p->forge ? " forge" : "", p->nak ? " nak" : "",
 	       p->reset ? " reset" : "", p->pinned ? " pinned" : "", p->cut_cwnd ? " cut-cwnd" : "",
-	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "");
+	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "",
+	       p->parts ? " parts" : "", p->plain ? " plain" : "", p->gone ? " gone" : "");
 }
 
 static void print_stats(const struct stats *s)
@@ -64,6 +65,14 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->yielded, (unsigned long long)s->timeouts,
 	       (unsigned long long)s->doorbells, (unsigned long long)s->stalls,
 	       (unsigned long long)s->resets, (unsigned long long)s->refused);
+	printf("# %llu READs, %llu atomics, %llu WRITEs in parts; %llu results recalled, %llu no "
+	       "more; %llu late answers, %llu of them beside the first; %llu answers without bytes, "
+	       "%llu READs of what is gone\n",
+	       (unsigned long long)s->reads, (unsigned long long)s->atomics,
+	       (unsigned long long)s->in_parts, (unsigned long long)s->recalled,
+	       (unsigned long long)s->forgotten, (unsigned long long)s->late,
+	       (unsigned long long)s->met, (unsigned long long)s->plain,
+	       (unsigned long long)s->gone);
 }
 
 static int one_seed(uint64_t seed, int verbose)
@@ -103,6 +112,29 @@ static int seeds_run(uint64_t start, uint64_t n, uint64_t most, int verbose)
 		fflush(stdout);
 	}
 	return bad != 0;
+}
+
+/* Many seeds show nothing of what none of them has met. */
+static int all_met(const struct stats *s)
+{
+	static const char *const what[] = { "a READ",
+					    "an atomic",
+					    "a WRITE in parts",
+					    "a result recalled",
+					    "a late answer",
+					    "an answer beside the first",
+					    "an answer without bytes",
+					    "a READ of what is gone" };
+	const uint64_t n[] = { s->reads, s->atomics, s->in_parts, s->recalled,
+			       s->late,  s->met,     s->plain,    s->gone };
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(n) / sizeof(*n) && s->seeds >= 100; i++)
+		if (!n[i]) {
+			printf("# no seed has met %s\n", what[i]);
+			rc = 1;
+		}
+	return rc;
 }
 
 #define NO_TWO_OWNERS "I2: no packet has two owners in any order of steps"
@@ -201,7 +233,7 @@ int main(int argc, char **argv)
 	verdict(rc, 4, "I15: each single frame lost in turn");
 	bad += rc != 0;
 	memset(&total, 0, sizeof(total));
-	rc = seeds_run(start, seeds, 10, verbose);
+	rc = seeds_run(start, seeds, 10, verbose) | all_met(&total);
 	bad += rc != 0;
 	print_stats(&total);
 	snprintf(what, sizeof(what), "%llu seeds from %llu", (unsigned long long)total.seeds,

@@ -50,7 +50,7 @@ static void deliver(struct frame *f, uint32_t from)
 	const struct params *p = &W.p;
 	uint32_t ev = f->h.ev & (WEFT_EV_MAX - 1);
 	uint64_t when = W.now + p->delay + ev * 7919u % p->jitter;
-	int data = f->h.op == WEFT_OP_DATA;
+	int data = is_request(f->h.op);
 
 	f->hops = between(1, 3);
 	f->ttl -= f->hops;
@@ -95,14 +95,14 @@ void net_send(struct frame *f, uint32_t from)
 	f->kind = FRAME_WIRE;
 	f->nth = W.frames++;
 	f->marked = 0;
-	if (chance(p->dup) || (p->dup_acks && f->h.op == WEFT_OP_ACK)) {
+	if (chance(p->dup) || (p->dup_acks && !is_request(f->h.op))) {
 		struct frame *twin = frame_new();
 
 		*twin = *f;
 		W.st.duplicated++;
 		deliver(twin, from);
 	}
-	if (W.hole_left && f->h.op == WEFT_OP_DATA && be32toh(f->h.psn) == p->psn0 + p->hole) {
+	if (W.hole_left && is_request(f->h.op) && be32toh(f->h.psn) == p->psn0 + p->hole) {
 		W.hole_left--;
 		lose(f);
 		return;
@@ -146,6 +146,7 @@ void net_forge(struct conn *c)
 			      .ts = ticks_now(),
 			      .sack = rng() };
 	struct weft_score r;
+	struct weft_seg seg;
 	int want = -1;
 
 	a.sack_base = a.psn & ~63u;
@@ -165,5 +166,12 @@ void net_forge(struct conn *c)
 		fail("I5", "qp %u: an ACK for what was never sent was believed", c->id);
 	if (memcmp(&before, tx, sizeof(before)))
 		fail("I5", "qp %u: a refused ACK changed the sender", c->id);
+	/* nor does an answer that nobody asked for */
+	a.psn = tx->nxt + 10 - below(2 * WEFT_WIN);
+	if (weft_tx_take(tx, a.psn, SIM_PAYLOAD + 1, &seg) > 0 ||
+	    (a.psn - c->psn0 < c->cut && !c->psn[a.psn - c->psn0].op &&
+	     weft_tx_take(tx, a.psn, c->psn[a.psn - c->psn0].len, &seg) > 0) ||
+	    memcmp(&before, tx, sizeof(before)))
+		fail("I5", "qp %u: an answer that was not asked for was taken", c->id);
 	W.st.forged++;
 }

@@ -57,6 +57,10 @@ void params_draw(struct params *p)
 	p->outage = !below(6);
 	p->mono = !below(5);
 	p->lonely = !below(4);
+	p->mix = below(MIX_COUNT);
+	p->parts = below(2);
+	p->plain = !below(4);
+	p->gone = !below(3);
 	/* CPUs that are held up while others fill the window behind them */
 	if (!below(12)) {
 		p->qps = 1;

@@ -3,19 +3,35 @@
 #include "sim.h"
 
 /* I5: the whole message is checked with every packet. 0, or the NAK code. */
-static uint32_t check_target(const struct conn *c, const struct frame *f)
+static uint32_t check_target(struct conn *c, const struct frame *f, uint8_t **at)
 {
-	uint32_t moff = be32toh(f->h.data.moff), mlen = be32toh(f->h.data.mlen);
+	int atomic = f->h.op == WEFT_OP_FADD || f->h.op == WEFT_OP_CSWAP;
+	uint32_t moff = atomic ? 0 : be32toh(f->h.data.moff);
+	uint32_t mlen = atomic ? 8 : be32toh(f->h.data.mlen);
+	uint32_t rkey = be32toh(f->h.data.rkey), size, area = rkey >> 16;
 	uint64_t roff = be64toh(f->h.data.roff), base = roff - moff;
+	uint8_t *mem;
 
-	if (be32toh(f->h.data.rkey) != c->gen)
+	if ((rkey & 0xffff) != c->gen)
 		return WEFT_NAK_KEY;
-	if (roff < moff || base > c->dst_size || mlen > c->dst_size - base)
+	switch (area) {
+	case AREA_TARGET: mem = c->dst, size = c->dst_size; break;
+	case AREA_STILL: mem = sim_src, size = SIM_SRC; break;
+	case AREA_LIVE: mem = (uint8_t *)c->live, size = sizeof(c->live); break;
+	default: mem = (uint8_t *)W.words[1 - c->from], size = sizeof(W.words[0]);
+	}
+	if (atomic ? area != AREA_WORDS
+		   : (f->h.op == WEFT_OP_DATA) != (area == AREA_TARGET) || area >= AREA_WORDS)
+		return WEFT_NAK_RIGHTS;
+	if (roff < moff || base > size || mlen > size - base)
 		return WEFT_NAK_BOUNDS;
+	if (atomic && roff & 7)
+		return WEFT_NAK_ALIGN;
+	*at = mem + roff;
 	return 0;
 }
 
-static enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
+enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
 {
 	struct conn *c = cpu->w.c;
 	struct frame *f = cpu->cur;
@@ -40,12 +56,12 @@ static enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
 static void advance(struct conn *c)
 {
 	struct weft_rx *rx = &c->grx.rx;
-	__u32 msn = rx->msn;
+	__u32 was = rx->msn - rx->quiet;
 
 	weft_rx_catch_up(rx);
 	check_rx(c);
-	if (rx->msn != msn) {
-		c->ring.arrived = rx->msn;
+	if (rx->msn - rx->quiet != was) {
+		c->ring.arrived = rx->msn - rx->quiet;
 		check_sealed(c);
 	}
 }
@@ -77,6 +93,9 @@ static enum step claimed(struct cpu *cpu)
 	struct work *w = &cpu->w;
 
 	check_rx(w->c);
+	if (cpu->cur->h.op != WEFT_OP_DATA && w->verdict != WEFT_RX_OUT &&
+	    (w->verdict != WEFT_RX_BUSY || cpu->cur->h.op == WEFT_OP_READ))
+		return ask_claimed(cpu);
 	switch (w->verdict) {
 	case WEFT_RX_NEW: return RX_TARGET;
 	case WEFT_RX_DUP:
@@ -95,13 +114,26 @@ static enum step claimed(struct cpu *cpu)
 	}
 }
 
+/* Of a READ that is complete, of which this is a stray copy, the memory may be gone. */
+static int gone(const struct work *w)
+{
+	const struct conn *c = w->c;
+
+	return W.p.gone && w->verdict != WEFT_RX_NEW &&
+	       c->msg[c->psn[w->psn - c->psn0].ssn - c->msn0].completed && below(2);
+}
+
 static enum step target(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
 	struct conn *c = w->c;
 	struct weft_rx *rx = &c->grx.rx;
-	uint32_t code = check_target(c, cpu->cur);
+	uint32_t code = check_target(c, cpu->cur, &w->target);
 
+	if (gone(w)) {
+		W.st.gone++;
+		return reply_nak(cpu, WEFT_NAK_KEY, w->psn);
+	}
 	if (code) {
 		if (!rx->err) {
 			rx->err = code;
@@ -110,8 +142,11 @@ static enum step target(struct cpu *cpu)
 		W.st.refused++;
 		return reply_nak(cpu, rx->err, rx->err_psn);
 	}
-	w->target = c->dst + be64toh(cpu->cur->h.data.roff);
-	return RX_COPY;
+	switch (cpu->cur->h.op) {
+	case WEFT_OP_DATA: return RX_COPY;
+	case WEFT_OP_READ: return RX_READ;
+	default: return RX_ATOMIC;
+	}
 }
 
 static enum step reply(struct cpu *cpu)
@@ -123,11 +158,18 @@ static enum step reply(struct cpu *cpu)
 	uint32_t was = f->len;
 
 	weft_rx_sack(&c->grx.rx, w->psn, &k);
-	check_ack_out(c, &k, w->psn);
-	f->len = 0;
+	check_ack_out(c, &k, w->psn, w->verdict != WEFT_RX_BUSY);
+	f->len = f->h.op == WEFT_OP_DATA ? 0 : ask_reply(cpu);
 	check_reply(f, was, f->len);
+	f->h.op = f->h.op == WEFT_OP_DATA ? WEFT_OP_ACK : WEFT_OP_REPLY;
+	/* a peer that answers what asks for bytes without any: it delivers nothing */
+	if (f->h.op == WEFT_OP_REPLY && W.p.plain && !below(8)) {
+		f->h.op = WEFT_OP_ACK;
+		f->len = 0;
+		W.st.plain++;
+		W.lost_tokens++;
+	}
 	memset(&f->h.ack, 0, sizeof(f->h.ack));
-	f->h.op = WEFT_OP_ACK;
 	f->h.flags = (w->flags & WEFT_F_DUP) | (f->ce ? WEFT_F_CE : 0);
 	f->h.ack.cum = htobe32(k.cum);
 	f->h.ack.msn = htobe32(k.msn);
@@ -155,7 +197,10 @@ enum step rx_step(struct cpu *cpu, enum step s)
 		w->verdict = take(rx, w->psn, w->next);
 		return w->verdict == WEFT_RX_NEW ? RX_KEEP : claimed(cpu);
 	case RX_KEEP:
-		w->verdict = weft_rx_keep(rx, w->psn, w->flags & WEFT_F_LAST);
+		w->verdict = weft_rx_keep(rx, w->psn,
+					  !(w->flags & WEFT_F_LAST) ? WEFT_RX_MORE
+					  : f->h.op == WEFT_OP_DATA ? WEFT_RX_ARRIVAL
+								    : WEFT_RX_QUIET);
 		W.st.given_back += w->verdict != WEFT_RX_NEW;
 		return claimed(cpu);
 	case RX_TARGET: return target(cpu);
@@ -169,6 +214,6 @@ enum step rx_step(struct cpu *cpu, enum step s)
 	case RX_COMMIT: return weft_rx_commit(rx, w->psn) ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;
 	case RX_REPLY: return reply(cpu);
-	default: return STEP_END;
+	default: return ask_step(cpu, s);
 	}
 }

@@ -23,6 +23,8 @@
 #define SIM_SRC     (1 << 20) /* bytes of source memory */
 #define SIM_RING    256       /* frames a CPU's queue holds */
 #define SIM_TTL     64
+#define SIM_LIVE    128 /* words of memory that its owner writes all the time */
+#define SIM_WORDS   8   /* words of a host that atomics change: the first half by FADD */
 
 #define US          1000ull
 #define MS          1000000ull
@@ -76,7 +78,11 @@ struct params {
 	uint32_t psn0, msn0;
 	uint32_t hole, hole_times; /* the DATA of PSN psn0 + hole is lost so many times */
 	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely, stopped;
+	uint8_t mix;                /* enum mix */
+	uint8_t parts, plain, gone; /* messages in parts, READs answered by an ACK, MRs that go */
 };
+
+enum mix { MIX_WRITES, MIX_ALL, MIX_READS, MIX_ATOMICS, MIX_COUNT };
 
 /* ---- frames ---- */
 
@@ -99,21 +105,44 @@ struct frame {
 	uint8_t payload[SIM_PAYLOAD];
 };
 
-/* ---- connections: host `from` writes into host 1 - `from` ---- */
+/* ---- connections: host `from` writes into host 1 - `from`, and reads there ---- */
+
+/* What memory a request is about; in its remote key, above the generation. */
+enum area {
+	AREA_TARGET, /* WRITEs go there */
+	AREA_STILL,  /* READs: sim_src, which nobody writes */
+	AREA_LIVE,   /* READs: the owner writes it meanwhile */
+	AREA_WORDS,  /* atomics: of all QPs to a host */
+};
+#define RKEY(gen, area) ((gen) | (uint32_t)(area) << 16)
 
 struct psn_rec { /* what is known of a PSN, by psn - psn0 */
 	uint64_t loff, roff;
 	uint32_t ssn, moff;
-	uint32_t sent; /* when it was last claimed, ticks */
+	uint64_t old;   /* of an atomic that was carried out: what the word was */
+	uint32_t sent;  /* when it was last claimed, ticks */
+	uint32_t since; /* c->written when it was first claimed */
 	uint16_t len;
 	uint8_t known, placed, last;
-	uint8_t dom; /* and where */
+	uint8_t dom;         /* and where */
+	uint8_t op, end;     /* end: of its work request */
+	uint8_t ran;         /* an atomic: carried out */
+	uint8_t taking, put; /* its answer is being put into memory; is there */
 };
 
-struct msg_rec {
-	uint64_t loff, roff;
+struct msg_rec { /* a work request: a message, or part of one */
+	uint64_t loff, roff, operand, compare;
+	uint64_t least;    /* of FADD: the word was no less when this was posted */
 	uint32_t len, end; /* end: records up to its last segment, plus one; 0 not yet cut */
+	uint32_t moff, mlen, rkey;
+	uint16_t first; /* work request that its message begins with */
 	uint8_t bad, sealed, completed;
+	uint8_t op, area;
+};
+
+struct msg_end {        /* of each message, by number */
+	uint16_t req;   /* its last work request */
+	uint16_t quiet; /* how many up to here are no arrivals */
 };
 
 struct guarded_tx {
@@ -138,17 +167,26 @@ struct conn {
 	uint32_t conf; /* configured cwnd */
 	uint8_t closed, finished, nak_posted;
 	/* the application */
-	uint32_t posted, segs_posted, segs_quota, dst_used;
+	uint32_t posted, segs_posted, segs_quota, dst_used, loc_used;
+	uint32_t msgs, writes; /* messages posted; of them WRITEs */
 	uint32_t last_una, last_done;
 	uint32_t clones[WEFT_DOMAINS]; /* started and not yet here; what got lost counts for ever */
 	/* the checker */
-	uint32_t cut, contig, sealed, completed, naks;
+	uint32_t cut, contig, sealed, completed, naks; /* sealed: WRITEs that arrived */
+	uint32_t got; /* records up to which all is placed, or its answer put into memory */
+	uint32_t atomics, atomics_out;
+	uint32_t written; /* how often the owner has written a word of `live` */
+	uint64_t live[SIM_LIVE];
 	uint64_t steps, progress;
 	uint64_t grace[SIM_HOSTS][SIM_CPUS]; /* frames each CPU must have finished */
 	struct psn_rec psn[SIM_SEGS];
 	struct msg_rec msg[SIM_MSGS];
-	uint8_t *dst, *old_dst; /* target memory; that of the generation before */
-	uint32_t dst_size, old_size;
+	struct msg_end ends[SIM_MSGS];
+	uint16_t write_end[SIM_MSGS];  /* last work request of each WRITE */
+	uint16_t atomic_psn[SIM_MSGS]; /* record of each atomic */
+	uint8_t *dst, *old_dst;        /* target memory; that of the generation before */
+	uint8_t *loc;                  /* what READs and atomics bring: behind it */
+	uint32_t dst_size, loc_size, old_size;
 };
 
 /* ---- hosts ---- */
@@ -164,6 +202,8 @@ struct work { /* locals of one frame's run through the program */
 	struct weft_seg seg;
 	__u8 flags;
 	uint8_t *target;
+	__u64 result;   /* of an atomic */
+	uint8_t answer; /* what a REPLY brought is in memory */
 	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
 	uint32_t tries; /* QPs that it has been offered to, and one; 0: no ACK */
 };
@@ -194,6 +234,12 @@ struct stats {
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
 		moved, yielded, handed, given_back;
+	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
+};
+
+struct atomic_log { /* an atomic that completed */
+	uint64_t old, operand, compare;
+	uint32_t word; /* of SIM_WORDS, and of the host before */
 };
 
 struct world {
@@ -208,6 +254,11 @@ struct world {
 	int failed, verbose;
 	char why[256];
 	struct stats st;
+	__u64 words[SIM_HOSTS][SIM_WORDS];
+	uint64_t seen[SIM_HOSTS][SIM_WORDS]; /* what a requester last learnt of them */
+	uint64_t unique;                     /* values that CSWAP has put there */
+	struct atomic_log log[SIM_SEGS];
+	uint32_t logged;
 };
 
 extern struct world W;
@@ -248,6 +299,9 @@ enum step {
 	TX_BELL,
 	TX_CLONE,
 	TX_HAND,
+	TX_TAKE,
+	TX_PUT,
+	TX_PUT_REST,
 	RX_CLAIM,
 	RX_CATCH_UP,
 	RX_LOOK,
@@ -256,12 +310,47 @@ enum step {
 	RX_TARGET,
 	RX_COPY,
 	RX_COPY_REST,
+	RX_READ,
+	RX_READ_REST,
+	RX_ATOMIC,
+	RX_REMEMBER,
+	RX_RECALL,
 	RX_COMMIT,
 	RX_ADVANCE,
 	RX_REPLY,
 };
 enum step tx_step(struct cpu *cpu, enum step s);
 enum step rx_step(struct cpu *cpu, enum step s);
+enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn);
+
+/* ask_host.c: READs and atomics, of both halves */
+enum step ask_step(struct cpu *cpu, enum step s);
+enum step ask_claimed(struct cpu *cpu);
+uint32_t ask_reply(struct cpu *cpu);
+void ask_header(struct frame *f, const struct weft_seg *s);
+
+static inline int is_request(uint8_t op)
+{
+	return op == WEFT_OP_DATA || (op >= WEFT_OP_READ && op <= WEFT_OP_CSWAP);
+}
+
+/* post.c */
+#define MARGIN 2048 /* bytes before and after memory, more than a bad request reaches */
+void post_one(struct conn *c);
+void post_bad(struct conn *c);
+
+/* oracle.c: what READs and atomics bring, by a model of plain memory */
+#define CANARY 0xa5 /* bytes that nobody may write */
+#define SEAL   0x5a /* what an application leaves where a message was, once it has taken it */
+void live_write(struct conn *c, uint32_t n);
+void word_log(const struct conn *c, const struct msg_rec *m, uint64_t old);
+void check_take(struct conn *c, __u32 psn, int take);        /* I2 */
+void check_put(struct conn *c, __u32 psn);                   /* I1, I16 */
+void check_result(struct conn *c, struct msg_rec *m);        /* I1, I16: at its completion */
+void check_atomic(struct conn *c, const struct weft_seg *s); /* I16: the limit */
+void check_run(struct conn *c, __u32 psn, uint64_t old);     /* I16 */
+void check_local(const struct conn *c);                      /* I2, I5, at the end */
+void check_words(void);                                      /* I16, at the end */
 
 /* app.c */
 struct conn *conn_new(uint32_t id, uint32_t from, uint32_t gen);
@@ -285,10 +374,12 @@ void check_data_frame(const struct conn *c, const struct frame *f, const struct 
 		      __u32 ts);           /* I13 */
 void check_arrival(const struct frame *f); /* I13 */
 void check_placed(struct conn *c, __u32 psn);
-void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn); /* I3 */
-void check_ack_in(struct conn *c);                                                 /* I3 */
-void check_reply(const struct frame *f, uint32_t was_len, uint32_t len);           /* I6 */
-void check_sealed(struct conn *c); /* I1, at arrival */
+void check_got(struct conn *c);
+void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn,
+		   int placed);                                          /* I3 */
+void check_ack_in(struct conn *c);                                       /* I3 */
+void check_reply(const struct frame *f, uint32_t was_len, uint32_t len); /* I6 */
+void check_sealed(struct conn *c);                                       /* I1, at arrival */
 void check_end(void);              /* I1, I2, I5, I10, I11, efficiency */
 void check_memory(struct conn *c); /* I2, I5, I11, at the end */
 

@@ -5,11 +5,14 @@
 /* Sizes of exchange: requests, windows and CPUs that put the losses in different places. */
 static const struct {
 	uint32_t segs, cwnd, payload, cpus;
-	uint8_t mono, lonely;
+	uint8_t mono, lonely, mix;
 } shapes[] = {
-	{ 1, 8, 16, 1, 1, 0 },  { 2, 8, 16, 1, 1, 0 },  { 3, 1, 16, 1, 0, 1 },
-	{ 40, 8, 16, 1, 0, 0 }, { 40, 4, 16, 2, 1, 0 }, { 60, 64, 16, 3, 0, 1 },
-	{ 30, 2, 16, 2, 0, 1 }, { 90, 16, 7, 3, 0, 0 },
+	{ 1, 8, 16, 1, 1, 0, 0 },         { 2, 8, 16, 1, 1, 0, 0 },
+	{ 3, 1, 16, 1, 0, 1, 0 },         { 40, 8, 16, 1, 0, 0, 0 },
+	{ 40, 4, 16, 2, 1, 0, 0 },        { 60, 64, 16, 3, 0, 1, 0 },
+	{ 30, 2, 16, 2, 0, 1, 0 },        { 90, 16, 7, 3, 0, 0, 0 },
+	{ 40, 8, 16, 1, 0, 0, MIX_ALL },  { 40, 4, 16, 2, 1, 0, MIX_READS },
+	{ 60, 16, 16, 3, 0, 1, MIX_ALL }, { 80, 64, 16, 2, 0, 0, MIX_ATOMICS },
 };
 
 /* One packet lost again and again, until the window behind it is full. */
@@ -31,6 +34,7 @@ static int holes_run(void)
 		p.psn0 = (uint32_t)-1000;
 		p.cpus[0] = p.cpus[1] = i / 36 + 1;
 		p.mono = 1;
+		p.mix = times & 2 ? MIX_READS : MIX_WRITES;
 		p.hole = at[i % 6];
 		p.hole_times = times;
 		if (world_run(i, &p, ~0ull)) {
@@ -90,6 +94,8 @@ int single_run(int verbose)
 		p.cpus[0] = p.cpus[1] = shapes[i].cpus;
 		p.mono = shapes[i].mono;
 		p.lonely = shapes[i].lonely;
+		p.mix = shapes[i].mix;
+		p.parts = 1;
 		if (world_run(i, &p, ~0ull)) {
 			printf("# exchange %u without a loss: %s\n", i, W.why);
 			return -1;

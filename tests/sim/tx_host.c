@@ -210,7 +210,8 @@ static void take_nak(struct conn *c, const struct frame *f)
 	struct weft_tx *tx = &c->gtx.tx;
 	__u32 psn = be32toh(f->h.nak.psn);
 
-	if (tx->nxt - psn - 1 >= WEFT_WIN || tx->err)
+	/* what has been answered before may be gone by now: that ends nothing */
+	if (tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn) || tx->err)
 		return;
 	tx->err = WEFT_TX_ERR_NAK;
 	tx->err_info = be32toh(f->h.nak.code);
@@ -236,6 +237,7 @@ static enum step score(struct cpu *cpu)
 		.sack_base = be32toh(f->h.ack.sack_base),
 		.sack = be64toh(f->h.ack.sack),
 		.flags = w->flags,
+		.answer = w->answer,
 	};
 
 	if (f->h.op == WEFT_OP_NAK) {
@@ -244,6 +246,8 @@ static enum step score(struct cpu *cpu)
 	}
 	w->hand = room <= 0 ? next_turn(h, w->dom) : -1;
 	w->last = 0;
+	if (w->answer)
+		c->psn[w->psn - c->psn0].taking = 0;
 	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
 	if (bad) {
 		if (w->hand >= 0)
@@ -418,8 +422,8 @@ static enum step fill(struct cpu *cpu)
 		cpu_enqueue(cpu->host, cpu->id, n);
 		return STEP_END;
 	}
-	f->len = s->len;
-	memcpy(f->payload, sim_src + s->loff, s->len / 2);
+	f->len = s->op ? 0 : s->len;
+	memcpy(f->payload, sim_src + s->loff, f->len / 2);
 	return TX_FILL_REST;
 }
 
@@ -429,19 +433,13 @@ static enum step fill_rest(struct cpu *cpu)
 	struct conn *c = cpu->w.c;
 	struct frame *f = cpu->cur;
 
-	memcpy(f->payload + s->len / 2, sim_src + s->loff + s->len / 2, s->len - s->len / 2);
+	memcpy(f->payload + f->len / 2, sim_src + s->loff + f->len / 2, f->len - f->len / 2);
 	f->claimed = 0;
-	f->h.op = WEFT_OP_DATA;
 	f->h.flags = s->flags;
 	f->h.ev = s->ev;
 	f->h.psn = htobe32(s->psn);
 	f->h.ts = htobe32(cpu->w.now);
-	f->h.data.rkey = htobe32(s->rkey);
-	f->h.data.msn = htobe32(s->msn);
-	f->h.data.roff = htobe64(s->roff);
-	f->h.data.moff = htobe32(s->moff);
-	f->h.data.mlen = htobe32(s->mlen);
-	f->h.data.rlen = f->h.data.rsvd = 0;
+	ask_header(f, s);
 	f->born = cpu->id;
 	frame_seal(f, c);
 	check_data_frame(c, f, s, cpu->w.now);
@@ -472,6 +470,6 @@ enum step tx_step(struct cpu *cpu, enum step s)
 	case TX_HAND: return hand(cpu);
 	case TX_FILL: return fill(cpu);
 	case TX_FILL_REST: return fill_rest(cpu);
-	default: return STEP_END;
+	default: return ask_step(cpu, s);
 	}
 }

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the applications post: mixes of all operations, messages in parts, requests to be refused. */
+#include "sim.h"
+
+static uint32_t draw_segs(const struct conn *c)
+{
+	uint32_t left = c->segs_quota - c->segs_posted, n;
+
+	/* the last that the queue holds takes what is left, if there is no later */
+	if (W.p.mono || (W.p.stopped && c->posted == WEFT_SQ_DEPTH - 1))
+		return left;
+	switch (below(16)) {
+	case 0: n = between(1, 500); break;
+	case 1 ... 4: n = between(1, 64); break;
+	case 5 ... 10: n = between(1, 8); break;
+	default: n = 1;
+	}
+	return n < left ? n : left;
+}
+
+static enum weft_wqe_op draw_op(uint32_t segs)
+{
+	/* of 16: WRITEs, READs, FADDs; the rest is CSWAP */
+	static const uint8_t shares[MIX_COUNT][3] = {
+		[MIX_WRITES] = { 16, 0, 0 },
+		[MIX_ALL] = { 5, 5, 3 },
+		[MIX_READS] = { 2, 12, 1 },
+		[MIX_ATOMICS] = { 2, 2, 6 },
+	};
+	const uint8_t *share = shares[W.p.mix];
+	int x = W.p.mix ? (int)below(16) : 0;
+
+	if (x < share[0])
+		return WEFT_WQE_WRITE;
+	/* an atomic is one packet */
+	if (x < share[0] + share[1] || W.p.payload < 8 || (segs > 1 && (W.p.mono || W.p.stopped)))
+		return WEFT_WQE_READ;
+	return x < share[0] + share[1] + share[2] ? WEFT_WQE_FADD : WEFT_WQE_CSWAP;
+}
+
+static struct msg_rec *request(struct conn *c, enum weft_wqe_op op, enum area area)
+{
+	struct msg_rec *m = &c->msg[c->posted];
+
+	m->op = op;
+	m->area = area;
+	m->rkey = RKEY(c->gen, area);
+	m->first = c->posted;
+	return m;
+}
+
+static void put_wqe(struct conn *c, const struct msg_rec *m)
+{
+	__u32 prod = c->msn0 + c->posted;
+	struct weft_wqe *q = &c->ring.sq[prod & (WEFT_SQ_DEPTH - 1)];
+
+	q->loff = m->loff;
+	q->roff = m->roff;
+	q->len = m->len;
+	q->lkey = 1;
+	q->rkey = m->rkey;
+	q->posted = 0;
+	q->op = m->op;
+	q->moff = m->moff;
+	q->mlen = m->mlen;
+	/* the datapath does not look, unless it is an atomic */
+	q->operand = m->op >= WEFT_WQE_FADD ? m->operand : rng();
+	q->compare = m->op >= WEFT_WQE_FADD ? m->compare : rng();
+	c->posted++;
+}
+
+/* What was posted last is a whole message. */
+static void end_message(struct conn *c, enum weft_wqe_op op)
+{
+	uint16_t quiet = c->msgs ? c->ends[c->msgs - 1].quiet : 0;
+
+	c->ends[c->msgs++] = (struct msg_end){ c->posted - 1, quiet + (op != WEFT_WQE_WRITE) };
+	if (op == WEFT_WQE_WRITE)
+		c->write_end[c->writes++] = c->posted - 1;
+}
+
+/* Bytes of a request of so many segments. */
+static uint32_t draw_len(uint32_t segs)
+{
+	return segs * W.p.payload - below(W.p.payload);
+}
+
+/* One message, in up to four parts: a request each, with a source of its own. */
+static void post_write(struct conn *c, uint32_t segs)
+{
+	uint32_t room = WEFT_SQ_DEPTH - (c->posted - c->completed), first = c->posted, sum = 0;
+	uint32_t parts = W.p.parts && below(2) ? between(2, 4) : 1, len[4];
+
+	if (W.p.stopped)
+		room = room > 1 ? room - 1 : 1;
+	parts = parts < room ? parts : room;
+	parts = parts < segs ? parts : segs;
+	for (uint32_t i = parts; i--; sum += len[i]) {
+		uint32_t n = i ? between(1, segs - i) : segs;
+
+		len[i] = draw_len(n);
+		segs -= n;
+	}
+	if (parts == 1 && sum <= W.p.payload && !below(8))
+		sum = len[0] = 0;
+	c->dst_used += below(16);
+	for (uint32_t i = 0, moff = 0; i < parts; moff += len[i++]) {
+		struct msg_rec *m = request(c, WEFT_WQE_WRITE, AREA_TARGET);
+
+		m->first = first;
+		m->moff = moff;
+		m->mlen = sum;
+		m->len = len[i];
+		m->loff = below(SIM_SRC - m->len);
+		m->roff = c->dst_used + moff;
+		put_wqe(c, m);
+	}
+	c->dst_used += sum;
+	W.st.in_parts += parts > 1;
+	end_message(c, WEFT_WQE_WRITE);
+}
+
+/* Where the answer goes. */
+static void draw_local(struct conn *c, struct msg_rec *m)
+{
+	c->loc_used += below(16);
+	m->loff = c->loc_used;
+	c->loc_used += m->len;
+	m->mlen = m->len;
+}
+
+static void post_read(struct conn *c, uint32_t segs)
+{
+	uint32_t len = segs == 1 && !below(8) ? 0 : draw_len(segs);
+	int live = len <= SIM_LIVE * 8 && below(2);
+	struct msg_rec *m = request(c, WEFT_WQE_READ, live ? AREA_LIVE : AREA_STILL);
+
+	m->len = len;
+	m->roff = live ? 8 * below(SIM_LIVE + 1 - (len + 7) / 8) : below(SIM_SRC - len);
+	draw_local(c, m);
+	put_wqe(c, m);
+	W.st.reads++;
+	end_message(c, WEFT_WQE_READ);
+}
+
+static void post_atomic(struct conn *c, enum weft_wqe_op op)
+{
+	uint32_t half = SIM_WORDS / 2,
+		 word = op == WEFT_WQE_FADD ? below(half) : half + below(half);
+	struct msg_rec *m = request(c, op, AREA_WORDS);
+
+	m->len = 8;
+	m->roff = 8 * word;
+	m->least = W.seen[1 - c->from][word];
+	if (op == WEFT_WQE_FADD) {
+		m->operand = between(1, 1000);
+	} else {
+		m->compare = m->least;
+		m->operand = ++W.unique;
+	}
+	draw_local(c, m);
+	put_wqe(c, m);
+	W.st.atomics++;
+	end_message(c, op);
+}
+
+void post_one(struct conn *c)
+{
+	uint32_t segs = draw_segs(c);
+	enum weft_wqe_op op = draw_op(segs);
+
+	if (op >= WEFT_WQE_FADD)
+		segs = 1;
+	c->segs_posted += segs;
+	switch (op) {
+	case WEFT_WQE_WRITE: post_write(c, segs); break;
+	case WEFT_WQE_READ: post_read(c, segs); break;
+	default: post_atomic(c, op);
+	}
+}
+
+/* I5: a request that must be refused as a whole. */
+void post_bad(struct conn *c)
+{
+	static const enum area good[] = { AREA_TARGET, AREA_STILL, AREA_WORDS, AREA_WORDS };
+	enum weft_wqe_op op = draw_op(1);
+	struct msg_rec *m = request(c, op, good[op]);
+	uint32_t size = op == WEFT_WQE_WRITE  ? c->dst_size
+			: op == WEFT_WQE_READ ? SIM_SRC
+					      : SIM_WORDS * 8;
+
+	m->bad = 1;
+	m->len = op >= WEFT_WQE_FADD ? 8 : between(1, 5 * W.p.payload);
+	draw_local(c, m);
+	if (op == WEFT_WQE_WRITE)
+		m->loff = below(SIM_SRC - m->len);
+	switch (below(4)) {
+	case 0:
+		m->rkey ^= 0x100;
+		m->roff = 8 * below(2);
+		break;
+	case 1:
+		/* begins inside, ends outside */
+		m->roff = size - below(m->len);
+		break;
+	case 2:
+		/* it may not be written, or read, or is no place for atomics */
+		m->rkey = RKEY(c->gen, op == WEFT_WQE_WRITE ? AREA_STILL : AREA_TARGET);
+		break;
+	default:
+		m->roff = op >= WEFT_WQE_FADD ? below(8) * 8 + between(1, 7)
+					      : 0ull - below(m->len + 1) - 1;
+	}
+	c->nak_posted = 1;
+	put_wqe(c, m);
+	end_message(c, op);
+}

@@ -112,6 +112,8 @@ void app_run(struct conn *c)
 	if (c->finished)
 		return;
 	live_write(c, below(16));
+	if (c->ring.tx_err && !c->nak_posted)
+		fail("I5", "qp %u: in error, and no bad request was posted", c->id);
 	take_completions(c);
 	if (all_over(c)) {
 		app_done(c);

@@ -129,6 +129,25 @@ static void acknowledge(__u32 psn)
 		M.known = 1;
 }
 
+/* Each may be an atomic; the old one and the new one leave their results in the same place. */
+static __u64 result_of(__u32 psn)
+{
+	return psn + 1000000ull;
+}
+
+/* A duplicate finds it, until the peer knows that the old PSN is delivered. */
+static int recall(int which)
+{
+	__u32 psn = psn_of[which];
+	__u64 v = 0;
+
+	if (!weft_rx_recall(&M.rx, which == IS_MATE, psn, &v) && v == result_of(psn))
+		return 1;
+	if (which != IS_OLD || !M.known)
+		wrong("the result of what is placed is not there");
+	return 0;
+}
+
 static void handle(__u32 psn)
 {
 	static const char *const two_own[PSNS] = { "two own the old PSN", "two own the new PSN",
@@ -143,12 +162,15 @@ static void handle(__u32 psn)
 			wrong(two_own[which]);
 		go_on();
 		M.placed[which] = 1;
+		weft_rx_remember(&M.rx, which == IS_MATE, psn, result_of(psn));
 		if (weft_rx_commit(&M.rx, psn))
 			advance();
 		break;
 	case WEFT_RX_DUP:
 		if (!M.placed[which])
 			wrong("what is not placed is taken for a duplicate");
+		if (!recall(which))
+			return;
 		break;
 	case WEFT_RX_BUSY: M.busy++; return;
 	default: wrong("what fits the window is refused"); return;
@@ -210,6 +232,8 @@ static uint64_t state_hash(void)
 	explore_mix(&h, WORD->claimed);
 	explore_mix(&h, WORD->placed);
 	explore_mix(&h, WORD->last);
+	for (int at = 0; at < 2; at++)
+		explore_mix(&h, M.rx.result[at].psn ^ (uint64_t)M.rx.result[at].set << 32);
 	explore_mix(&h, M.locked | M.known << 1 | M.placed[0] << 2 | M.placed[1] << 3 |
 				M.placed[2] << 4 | M.owners[0] << 8 | M.owners[1] << 12 |
 				M.owners[2] << 16);

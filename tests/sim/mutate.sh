@@ -122,23 +122,45 @@ run_mutant() {
 
 mutant I1-check check.h 's/if \(i == 3\)/if (i == 5)\n\t\t\tw = 0;\n\t\tif (i == 3)/' 'I[0-9]+'
 mutant I1-copy rx_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
+mutant I1-put ask_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
+mutant I1-word ask_host.c 's/\) & ~7ull;/) \& ~3ull;/' 'I1 .*was not there'
 mutant I2-claim rx_track.h 's/return (.*)placed & bit \? WEFT_RX_DUP : WEFT_RX_BUSY/return WEFT_RX_NEW/' 'I2: two own' --i2
 mutant I2-next rx_track.h '/claimed, ~done/d; s/^\t\t\*\(volatile __u32 \*\)&rx->next = next;/\t\tweft_fetched(__sync_fetch_and_and(\&w->claimed, ~done));\n&/' 'I2: ' --i2
 mutant I2-keep rx_track.h 's/if \(weft_psn_diff\(psn, \*\(volatile __u32 \*\)&rx->next\) < 0\) \{/if (0) {/' 'I2: ' --i2
 mutant I2-back rx_track.h '/claimed, ~weft_psn_bit\(psn\)/d' 'I2: .*stays claimed' --i2
+mutant I2-late tx_score.h 's/^\tif \(tx->nxt - psn - 1 >= WEFT_WIN \|\| (weft_tx_delivered)/\tif (\1/' 'take__' test_core_ask
+mutant I2-over tx_score.h 's/^(\tif \(tx->nxt - psn - 1 >= WEFT_WIN) \|\| weft_tx_delivered\(tx, psn\)\)/\1)/' 'take__' test_core_ask
+mutant I2-asked tx_score.h 's/if \(!\(tx->own\[w\] & bit\)\)/if (0)/' 'I5 .*not asked for'
+mutant I2-len tx_score.h 's/if \(out->len != len\)/if (0)/' 'I5 .*not asked for'
+mutant I2-taken tx_score.h 's/if \(tx->taken\[w\] & bit\)/if (0)/' 'I2 .*a second answer'
+mutant I2-taking tx_score.h 's/^\ttx->taken\[w\] \|= bit;//' 'I2 .*a second answer'
+mutant I2-anew tx_claim.h 's/^\t\ttx->taken\[w\] &= ~bit;//' 'I2 .*thrown away'
 mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
 mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
 mutant I3-done tx_score.h 's/tx->cons : (weft_slot_ssn.*);/tx->cons : \1 + 1;/' 'I3 '
+mutant I3-own tx_score.h 's/a->answer \? bit : bit & ~own/bit/' 'I3 '
+mutant I3-cum tx_score.h 's/weft_mask\(lo, hi\) & ~tx->own\[w\];/weft_mask(lo, hi);/' 'I3 '
+mutant I3-bits tx_score.h 's/a->sack & ~tx->own\[weft_psn_word\(a->sack_base\)\] &/a->sack \&/' 'I[23] '
+mutant I3-ask tx_claim.h 's/^\t\ttx->own\[w\] \|= bit;//' 'I[23] '
+mutant I3-write tx_claim.h 's/^\ttx->own\[w\] &= ~bit;//' 'take__place' test_core_ask
 mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(w->claimed | (weft_psn_bit/' 'I[348] '
 mutant I4-commit rx_track.h 's/ \|\| (.*)rx->nlast != 0;/;/' 'I10 .*not finished|I1 |I4 '
+mutant I4-quiet rx_track.h 's/^\t\t\trx->quiet \+= q;//' 'I4 .*no arrivals'
+mutant I4-pending rx_track.h 's/(fetch_and_sub\(&rx->nlast, n) - q\)/\1)/' 'I4 .*pending'
+mutant I4-bit rx_track.h '/^\t\t\tif \(quiet\)$/,/fetch_and_and/d' 'I4 .*quiet'
+mutant I4-keep rx_track.h 's/if \(last == WEFT_RX_QUIET\)/if (0)/' 'I4 '
+mutant I4-part tx_claim.h 's/out->moff \+ out->len == out->mlen \? WEFT_F_LAST/left <= tx->payload ? WEFT_F_LAST/' 'I(4|12) '
 mutant I5-unsent tx_score.h 's/\(__s32\)age < 1 \|\| //' 'I5 '
 mutant I5-old tx_score.h 's/if \(age > WEFT_WIN\)/if (0)/' 'I5 '
 mutant I5-late tx_score.h 's/if \(age > WEFT_WIN\) \{/if (age > WEFT_WIN)\n\t\treturn -1;\n\tif (0) {/' 'I5 '
 mutant I5-nak rx_host.c 's/^\tf->h\.nak\.psn = .*/\tf->h.nak.psn = ~0;/' 'I(5|10) '
 mutant I5-cum tx_score.h 's/\(ahead > 0 && \(__u32\)ahead > used\) \|\|/0 ||/' 'I5 '
 mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I5 '
+mutant I5-drift tx_score.h 's/weft_psn_diff\(a->msn, tx->ends\)/weft_psn_diff(a->msn, tx->cons)/' 'part__' test_core_ask
+mutant I5-gone tx_host.c 's/ \|\| weft_tx_delivered\(tx, psn\) \|\| tx->err\)/ || tx->err)/' 'I5 .*in error'
 mutant I6-reply rx_host.c '/check_ack_out/,/check_reply/s/f->len = 0/f->len = 8/' 'I6 '
+mutant I6-asked ask_host.c 's/^\treturn 8;/\treturn 9;/' 'I6 '
 mutant I7-publish ring.h 's/^\t__sync_synchronize\(\);//' 'I7' --i7
 mutant I7-fence ring.h 's/^\tweft_fetched\(__sync_fetch_and_add\(&r->tx_fence, 1\)\);//' 'I7' --i7
 mutant I7-recheck ring.h 's/return (.*)sq_prod != prod_seen/return 0/' 'I7' --i7
@@ -147,6 +169,11 @@ mutant I8-slot tx_claim.h 's/ \|\| weft_slot_state\(s\) == WEFT_SLOT_OUT\)/)/' '
 mutant I8-lags rx_track.h 's/return (.*) >= WEFT_WIN \/ 2;/return 0;/' 'I8 '
 mutant I8-catchup rx_track.h 's/i < 6 \&\& weft_rx_advance/i < 5 \&\& weft_rx_advance/' 'catch_up__' test_core_rx
 mutant I8-word rx_track.h 's/return !~\(was \| bit\) \|\| /return /' '(advance|commit)__' test_core_rx
+mutant I8-mlen tx_claim.h 's/q->mlen > WEFT_MSG_MAX \|\| //' 'corrupt__' test_core_ask
+mutant I8-moff tx_claim.h 's/ \|\| q->moff > q->mlen//' 'corrupt__' test_core_ask
+mutant I8-len tx_claim.h 's/ \|\| q->len > q->mlen - q->moff//' 'corrupt__' test_core_ask
+mutant I8-op tx_claim.h 's/q->op >= WEFT_WQE_OP_COUNT \|\| //' 'corrupt__' test_core_ask
+mutant I8-eight tx_claim.h 's/ \|\| \(q->op >= WEFT_WQE_FADD && q->len != 8\)//' 'corrupt__' test_core_ask
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT\) \{/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
@@ -158,14 +185,25 @@ mutant I10-rescue tx_claim.h 's/out->freed = was - d->out;/out->freed = 0;/' 'I1
 mutant I10-growing tx_claim.h 's/^\t\td->growing--;/\t\t;/' 'I10 '
 mutant I10-unlist tx_claim.h 's/^\t\tweft_tx_unlist\(tx, s, psn\);//' 'I10 '
 mutant I10-slide tx_score.h 's/^\tweft_tx_slide\(tx\);//' 'exchange' --single
+mutant I10-again tx_score.h 's/^\t\t\tweft_tx_lose\(tx, s, a->psn\);/\t\t\t;/' 'I10 '
+mutant I10-beside tx_score.h 's/^\t\t    !\(tx->taken\[weft_psn_word\(a->psn\)\] & bit\)\)/\t\t    1)/' 'own__second' test_core_ask
+mutant I10-stays tx_score.h 's/if \(!own \|\| weft_tx_delivered\(tx, a->psn\)\)/if (1)/' 'own__plain' test_core_ask
 mutant I11-grace app.c 's/else if \(grace_over\(c\)\)/else/' 'I[0-9]+ '
 mutant I12-seg tx_claim.h 's/s->seg = tx->seg;/s->seg = tx->seg \& 31;/' 'I12 '
 mutant I12-stale tx_claim.h 's/weft_psn_diff\(prod, tx->cons\) <= 0/prod == tx->cons/' 'I12 |I5 |I10 |I1 ' '--first --seeds 2000'
+mutant I12-operand tx_claim.h 's/^\t\tq->operand = src->operand;//' 'I12 '
 mutant I13-ttl host.c 's/^\tf->ttl = SIM_TTL;/\tf->ttl = f->ttl ? f->ttl : SIM_TTL;/' 'I13 '
 mutant I13-ce host.c 's/^\tf->ce = 0;//' 'I13 '
 mutant I13-ev path.h 's/\*next = ev \+ 1 >= p->n/*next = ev + 1 > p->n/' 'I(13|8) '
 mutant I15-timer tx_score.h 's/^\tweft_tx_overdue\(tx, dom, now, rto, WEFT_TX_SKEW\);//' 'exchange' --single
 mutant I15-look app.c 's/doorbell\(c, FRAME_LOOK\)/doorbell(c, FRAME_POST)/' 'exchange' --single
+mutant I16-twice ask_host.c 's/return RX_RECALL;/return RX_TARGET;/' 'I16 .*twice'
+mutant I16-first i2.c '/^\t\tweft_rx_remember\(/d; s/^\t\tif \((weft_rx_commit\(&M\.rx, psn\))\)/\t\tint more = \1;\n\n\t\tweft_rx_remember(\&M.rx, which == IS_MATE, psn, result_of(psn));\n\t\tif (more)/' 'I2: the result' --i2
+mutant I16-psn rx_track.h 's/ \|\| \*\(const volatile __u32 \*\)&r->psn != psn\)/)/' 'result__' test_core_rx_ask
+mutant I16-room tx_claim.h '/weft_tx_atomic_may\(const/,/^}/s/weft_tx_delivered\(tx, psn\)/1/' 'I16 .*more than are remembered'
+mutant I16-old tx_claim.h 's/ \|\| psn - tx->una >= tx->nxt - tx->una//' 'atomic__after' test_core_ask
+mutant I16-deficit tx_claim.h 's/if \(tx->atomics_out && !weft_tx_atomic_may\(tx\)\)/if (0)/' 'atomic__no_more' test_core_ask
+mutant I16-number tx_claim.h 's/q->asn = tx->atomics\+\+;/q->asn = tx->atomics++ \& 1;/' 'I16 '
 mutant packets-wrap tx_claim.h 's/if \(!\+\+tx->nxt\)/if (++tx->nxt == 1)/' 'packets__' test_core_tx
 mutant packets-again tx_state.h 's/ - tx->psn0 \+ tx->retransmits;/ - tx->psn0;/' 'packets__' test_core_tx
 mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return 0;/' 'storm '

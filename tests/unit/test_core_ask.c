@@ -48,6 +48,7 @@ static void own__plain_ack_asks_again(void **state)
 	assert_int_equal(timeout(s, T0 + 2 * WEFT_RTO_MAX), 1);
 	assert_int_equal(ack(s, 0, 1, 1, 1, T0 + 2 * WEFT_RTO_MAX), 0);
 	assert_int_equal(s->tx.nlost, 1);
+	assert_int_equal(weft_slot_state(&s->tx.slot[weft_tx_at(0)]), WEFT_SLOT_LOST);
 	assert_int_equal(claim(s, T0 + 2 * WEFT_RTO_MAX, 0, &seg), WEFT_CLAIM_OK);
 	test_free(s);
 }

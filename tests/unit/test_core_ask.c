@@ -237,6 +237,29 @@ static void atomic__no_more_out_than_are_remembered(void **state)
 	test_free(s);
 }
 
+/* The same when their number wraps. */
+static void atomic__number_wraps(void **state)
+{
+	struct sender *s = sender_new(0, 1);
+	struct weft_seg seg;
+
+	(void)state;
+	s->tx.atomics = -WEFT_ATOMICS / 2;
+	for (int i = 0; i <= WEFT_ATOMICS; i++)
+		post_op(s, WEFT_WQE_FADD, 8);
+	claim_n(s, WEFT_ATOMICS, T0, 0);
+	for (__u32 i = 1; i < WEFT_ATOMICS; i++) {
+		assert_int_equal(take_answer(s, i, 8), 1);
+		assert_int_equal(answer(s, i, 0, T0 + RTT), 0);
+	}
+	assert_int_equal(claim(s, T0, 0, NULL), WEFT_CLAIM_WINDOW);
+	assert_int_equal(take_answer(s, 0, 8), 1);
+	assert_int_equal(answer(s, 0, WEFT_ATOMICS, T0 + RTT), 0);
+	assert_int_equal(claim(s, T0, 0, &seg), WEFT_CLAIM_OK);
+	assert_int_equal(seg.asn, WEFT_ATOMICS / 2);
+	test_free(s);
+}
+
 /* What is lost goes out again meanwhile. */
 static void atomic__repeats_do_not_wait(void **state)
 {
@@ -395,6 +418,7 @@ int main(void)
 		cmocka_unit_test(take__place_belongs_to_another_by_now),
 		cmocka_unit_test(atomic__numbers_and_operands),
 		cmocka_unit_test(atomic__no_more_out_than_are_remembered),
+		cmocka_unit_test(atomic__number_wraps),
 		cmocka_unit_test(atomic__repeats_do_not_wait),
 		cmocka_unit_test(atomic__after_half_the_psns),
 		cmocka_unit_test(part__last_is_the_messages),

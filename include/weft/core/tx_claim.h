@@ -54,8 +54,7 @@ weft_inline int weft_tx_atomic_may(const struct weft_tx *tx)
 	__u32 psn = tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)];
 
 	return tx->atomics_out < WEFT_ATOMICS &&
-	       (tx->atomics < WEFT_ATOMICS || psn - tx->una >= tx->nxt - tx->una ||
-		weft_tx_delivered(tx, psn));
+	       (psn - tx->una >= tx->nxt - tx->una || weft_tx_delivered(tx, psn));
 }
 
 /*

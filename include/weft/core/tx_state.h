@@ -158,6 +158,8 @@ weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u
 {
 	__builtin_memset(tx, 0, sizeof(*tx));
 	tx->nxt = tx->una = tx->psn0 = psn0;
+	for (int i = 0; i < WEFT_ATOMICS; i++)
+		tx->apsn[i] = psn0 - 1;
 	tx->payload = payload;
 	tx->cc.cwnd = WEFT_CWND_DEFAULT;
 	weft_path_init(&tx->path, nev);

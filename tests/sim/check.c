@@ -18,6 +18,23 @@ void fail(const char *inv, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* What is known of a PSN that is under way. I11: one of another generation is nobody's. */
+struct psn_rec *rec_of(struct conn *c, __u32 psn)
+{
+	static struct psn_rec none;
+
+	if (psn - c->psn0 < c->cut)
+		return &c->psn[psn - c->psn0];
+	fail("I11", "qp %u: PSN %u was never sent", c->id, psn - c->psn0);
+	none.ssn = c->msn0;
+	return &none;
+}
+
+struct msg_rec *msg_of(struct conn *c, const struct psn_rec *r)
+{
+	return &c->msg[r->ssn - c->msn0];
+}
+
 /* I10: within the window. I12: a PSN means the same bytes for ever, and new ones tile messages. */
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 {

@@ -172,7 +172,7 @@ mutant I5-cum tx_score.h 's/\(ahead > 0 && \(__u32\)ahead > used\) \|\|/0 ||/' '
 mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I5 '
 mutant I5-drift tx_score.h 's/weft_psn_diff\(a->msn, tx->ends\)/weft_psn_diff(a->msn, tx->cons)/' 'part__' test_core_ask
 mutant I5-gone tx_host.c 's/ \|\| weft_tx_delivered\(tx, psn\) \|\| tx->err\)/ || tx->err)/' 'I5 .*in error'
-mutant I6-reply rx_host.c '/check_ack_out/,/check_reply/s/f->len = 0/f->len = 8/' 'I6 '
+mutant I6-reply rx_host.c 's/(f->len = f->h\.op == WEFT_OP_DATA \?) 0/\1 8/' 'I6 '
 mutant I6-asked ask_host.c 's/^\treturn 8;/\treturn 9;/' 'I6 '
 mutant I7-publish ring.h 's/^\t__sync_synchronize\(\);//' 'I7' --i7
 mutant I7-fence ring.h 's/^\tweft_fetched\(__sync_fetch_and_add\(&r->tx_fence, 1\)\);//' 'I7' --i7

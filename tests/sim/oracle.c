@@ -62,10 +62,12 @@ void check_take(struct conn *c, __u32 psn, int take)
 
 void check_put(struct conn *c, __u32 psn)
 {
-	struct psn_rec *r = &c->psn[psn - c->psn0];
-	const struct msg_rec *m = &c->msg[r->ssn - c->msn0];
+	struct psn_rec *r = rec_of(c, psn);
+	const struct msg_rec *m = msg_of(c, r);
 	const uint8_t *got = c->loc + r->loff;
 
+	if (m->bad)
+		fail("I5", "qp %u: a request that had to be refused is answered", c->id);
 	r->put = 1;
 	check_got(c);
 	switch (m->area) {
@@ -143,7 +145,7 @@ void check_atomic(struct conn *c, const struct weft_seg *s)
 
 void check_run(struct conn *c, __u32 psn, uint64_t old)
 {
-	struct psn_rec *r = &c->psn[psn - c->psn0];
+	struct psn_rec *r = rec_of(c, psn);
 
 	if (r->ran)
 		fail("I16", "qp %u: the atomic of PSN %u is carried out twice", c->id,

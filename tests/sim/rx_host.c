@@ -117,10 +117,8 @@ static enum step claimed(struct cpu *cpu)
 /* Of a READ that is complete, of which this is a stray copy, the memory may be gone. */
 static int gone(const struct work *w)
 {
-	const struct conn *c = w->c;
-
 	return W.p.gone && w->verdict != WEFT_RX_NEW &&
-	       c->msg[c->psn[w->psn - c->psn0].ssn - c->msn0].completed && below(2);
+	       msg_of(w->c, rec_of(w->c, w->psn))->completed && below(2);
 }
 
 static enum step target(struct cpu *cpu)

@@ -375,6 +375,8 @@ void check_data_frame(const struct conn *c, const struct frame *f, const struct 
 void check_arrival(const struct frame *f); /* I13 */
 void check_placed(struct conn *c, __u32 psn);
 void check_got(struct conn *c);
+struct psn_rec *rec_of(struct conn *c, __u32 psn);
+struct msg_rec *msg_of(struct conn *c, const struct psn_rec *r);
 void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn,
 		   int placed);                                          /* I3 */
 void check_ack_in(struct conn *c);                                       /* I3 */

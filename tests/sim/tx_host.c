@@ -247,7 +247,7 @@ static enum step score(struct cpu *cpu)
 	w->hand = room <= 0 ? next_turn(h, w->dom) : -1;
 	w->last = 0;
 	if (w->answer)
-		c->psn[w->psn - c->psn0].taking = 0;
+		rec_of(c, w->psn)->taking = 0;
 	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
 	if (bad) {
 		if (w->hand >= 0)

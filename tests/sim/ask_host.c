@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* READs and atomics: the responder's half as bpf/ask.bpf.h, and what the requester does with a REPLY. */
+/* READs and atomics: the responder as bpf/ask.bpf.h, and what the requester does with a REPLY. */
 #include "sim.h"
 
 /* ---- requester ---- */
@@ -35,7 +35,7 @@ static enum step take(struct cpu *cpu)
 	struct work *w = &cpu->w;
 	int t = weft_tx_take(&w->c->gtx.tx, w->psn, cpu->cur->len, &w->seg);
 
-	check_take(w->c, w->psn, t);
+	check_take(w->c, w->psn, t, &w->seg);
 	return t > 0 ? TX_PUT : t < 0 ? STEP_END : TX_SCORE;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What READs and atomics must bring, by a model of plain memory: still, living, and words that atomics change. */
+/* What READs and atomics must bring, by a model of plain memory: still, living, changed by atomics. */
 #include "sim.h"
 
 /* ---- memory that its owner writes: word by word in turn, each value once ---- */
@@ -37,8 +37,8 @@ static int was_there(const struct conn *c, const struct psn_rec *r, const uint8_
 
 /* ---- answers ---- */
 
-/* I2: only one answer is put into memory, and none is thrown away before. */
-void check_take(struct conn *c, __u32 psn, int take)
+/* I2: only one answer is put into memory, none is thrown away before. I12: where it belongs. */
+void check_take(struct conn *c, __u32 psn, int take, const struct weft_seg *s)
 {
 	struct psn_rec *r = &c->psn[psn - c->psn0];
 
@@ -48,6 +48,9 @@ void check_take(struct conn *c, __u32 psn, int take)
 	} else if (take > 0) {
 		if (r->taking || r->put)
 			fail("I2", "qp %u: a second answer to PSN %u is put into memory", c->id,
+			     psn - c->psn0);
+		if (s->loff != r->loff || s->len != r->len)
+			fail("I12", "qp %u: the answer to PSN %u goes elsewhere", c->id,
 			     psn - c->psn0);
 		r->taking = 1;
 		c->atomics_out -= r->op >= WEFT_WQE_FADD;

@@ -344,8 +344,8 @@ void post_bad(struct conn *c);
 #define SEAL   0x5a /* what an application leaves where a message was, once it has taken it */
 void live_write(struct conn *c, uint32_t n);
 void word_log(const struct conn *c, const struct msg_rec *m, uint64_t old);
-void check_take(struct conn *c, __u32 psn, int take);        /* I2 */
-void check_put(struct conn *c, __u32 psn);                   /* I1, I16 */
+void check_take(struct conn *c, __u32 psn, int take, const struct weft_seg *s); /* I2, I12 */
+void check_put(struct conn *c, __u32 psn);                                      /* I1, I16 */
 void check_result(struct conn *c, struct msg_rec *m);        /* I1, I16: at its completion */
 void check_atomic(struct conn *c, const struct weft_seg *s); /* I16: the limit */
 void check_run(struct conn *c, __u32 psn, uint64_t old);     /* I16 */

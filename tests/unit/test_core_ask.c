@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Unit tests of the core's requester: READs, atomics, requests that are parts of a message, corrupt ones. */
+/* Unit tests of the requester in the core: READs, atomics, parts of messages, corrupt requests. */
 #include "test_core_util.h"
 
 /* ---- their own answers deliver them ---- */

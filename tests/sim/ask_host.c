@@ -33,8 +33,14 @@ void ask_header(struct frame *f, const struct weft_seg *s)
 static enum step take(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
-	int t = weft_tx_take(&w->c->gtx.tx, w->psn, cpu->cur->len, &w->seg);
+	struct weft_tx *tx = &w->c->gtx.tx;
+	struct weft_ack a = ack_of(cpu);
+	int t;
 
+	/* or its bytes would be in memory, and it dropped */
+	if (!weft_tx_sane(tx, &a))
+		return TX_SCORE;
+	t = weft_tx_take(tx, w->psn, cpu->cur->len, &w->seg);
 	check_take(w->c, w->psn, t, &w->seg);
 	return t > 0 ? TX_PUT : t < 0 ? STEP_END : TX_SCORE;
 }

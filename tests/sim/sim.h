@@ -320,6 +320,7 @@ enum step {
 	RX_REPLY,
 };
 enum step tx_step(struct cpu *cpu, enum step s);
+struct weft_ack ack_of(const struct cpu *cpu);
 enum step rx_step(struct cpu *cpu, enum step s);
 enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn);
 

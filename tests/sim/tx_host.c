@@ -220,6 +220,23 @@ static void take_nak(struct conn *c, const struct frame *f)
 	c->ring.tx_err = tx->err;
 }
 
+/* What the frame says, if it is an ACK or a REPLY. */
+struct weft_ack ack_of(const struct cpu *cpu)
+{
+	const struct weft_hdr *h = &cpu->cur->h;
+
+	return (struct weft_ack){
+		.psn = cpu->w.psn,
+		.ts = be32toh(h->ts),
+		.cum = be32toh(h->ack.cum),
+		.msn = be32toh(h->ack.msn),
+		.sack_base = be32toh(h->ack.sack_base),
+		.sack = be64toh(h->ack.sack),
+		.flags = cpu->w.flags,
+		.answer = cpu->w.answer,
+	};
+}
+
 static enum step score(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
@@ -229,16 +246,7 @@ static enum step score(struct cpu *cpu)
 	const struct frame *f = cpu->cur;
 	int was = tx->inflight != 0, bad, grown = 0, yield;
 	int32_t room = room_of(h, w->dom);
-	struct weft_ack a = {
-		.psn = w->psn,
-		.ts = be32toh(f->h.ts),
-		.cum = be32toh(f->h.ack.cum),
-		.msn = be32toh(f->h.ack.msn),
-		.sack_base = be32toh(f->h.ack.sack_base),
-		.sack = be64toh(f->h.ack.sack),
-		.flags = w->flags,
-		.answer = w->answer,
-	};
+	struct weft_ack a = ack_of(cpu);
 
 	if (f->h.op == WEFT_OP_NAK) {
 		take_nak(c, f);

@@ -141,17 +141,25 @@ int weft_mem_take(struct weft_dev *dev, size_t len, bool inner, struct weft_pool
 	return err;
 }
 
-void weft_mem_give(struct weft_dev *dev, struct weft_pool *p, size_t off, bool gone)
+/* dev->lock held. The pool when it is empty now: the caller drops it, without the lock, for that takes long. */
+static struct weft_pool *give(struct weft_pool *p, size_t off, bool gone)
 {
-	pthread_mutex_lock(&dev->lock);
 	/* what is mapped elsewhere keeps the map; but nothing else may come to lie there */
 	if (!gone || !p->slab)
 		weft_block_give(p->blocks, off);
-	if (weft_blocks_empty(p->blocks)) {
-		LIST_REMOVE(p, link);
-		drop_pool(dev, p);
-	}
+	if (!weft_blocks_empty(p->blocks))
+		return NULL;
+	LIST_REMOVE(p, link);
+	return p;
+}
+
+void weft_mem_give(struct weft_dev *dev, struct weft_pool *p, size_t off, bool gone)
+{
+	pthread_mutex_lock(&dev->lock);
+	p = give(p, off, gone);
 	pthread_mutex_unlock(&dev->lock);
+	if (p)
+		drop_pool(dev, p);
 }
 
 int weft_alloc(struct weft_dev *dev, size_t len, void **addr)
@@ -189,8 +197,8 @@ static bool covered(struct weft_dev *dev, const uint8_t *addr, size_t len)
 
 int weft_free(struct weft_dev *dev, void *addr)
 {
+	struct weft_pool *p, *empty = NULL;
 	const struct weft_block *b;
-	struct weft_pool *p;
 	size_t off;
 	int err = 0;
 
@@ -206,9 +214,11 @@ int weft_free(struct weft_dev *dev, void *addr)
 		err = weft_err(EBUSY, dev->ifname,
 			       "a memory region covers %p; deregister it before weft_free()", addr);
 	} else {
-		weft_mem_give(dev, p, off, false);
+		empty = give(p, off, false);
 	}
 	pthread_mutex_unlock(&dev->lock);
+	if (empty)
+		drop_pool(dev, empty);
 	return err;
 }
 

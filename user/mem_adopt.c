@@ -15,16 +15,8 @@
  * an exchange may hold: so nothing is locked while pages are exchanged but this.
  */
 static pthread_mutex_t hand = PTHREAD_MUTEX_INITIALIZER;
-static struct list {
-	LIST_HEAD(, weft_adopt) head;
-} all;
+static LIST_HEAD(, weft_adopt) all;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* Not LIST_FOREACH(): cppcheck takes what is static for empty. */
-static struct weft_adopt *first(const struct list *l)
-{
-	return LIST_FIRST(&l->head);
-}
 
 static uint8_t *end(const struct weft_adopt *ad)
 {
@@ -62,7 +54,8 @@ static int check_vma(void *arg, const struct weft_vma *v)
 		return refuse(c, EFAULT, "nothing is mapped at %p", (void *)c->at);
 	if (v->area == WEFT_AREA_MAP)
 		return refuse(c, EBUSY,
-			      "pages of %p + %zu are another region's; register both in one call",
+			      "pages of %p + %zu are another region's or another device's; "
+			      "register regions that share pages in one call, or WEFT_STAGE",
 			      (void *)c->addr, c->len);
 	if ((v->area != WEFT_AREA_ANON && v->area != WEFT_AREA_HEAP) || v->shared)
 		return refuse(c, EOPNOTSUPP,
@@ -215,6 +208,7 @@ static int first_vma(void *arg, const struct weft_vma *v)
 static int exchange(struct weft_adopt *ad, struct check *c)
 {
 	size_t len = ad->len, at = 0;
+	struct spans sp;
 	int err = 0;
 
 	while (at < len) {
@@ -238,10 +232,8 @@ static int exchange(struct weft_adopt *ad, struct check *c)
 	}
 	if (at == len)
 		return 0;
-	ad->len = at;
-	if (at)
-		give_back(ad);
-	ad->len = len;
+	give_back(ad);
+	ad->gone = look(ad, ad->lo, &sp) || sp.n;
 	if (err == -EPERM || err == -ENOSYS)
 		return refuse(c, EOPNOTSUPP,
 			      "no userfaultfd: %s; needs CAP_SYS_PTRACE, or /dev/userfaultfd, or "
@@ -257,7 +249,7 @@ static struct weft_adopt *find(const struct weft_adopt *want)
 	struct weft_adopt *ad;
 	struct spans sp;
 
-	for (ad = first(&all); ad; ad = LIST_NEXT(ad, link)) {
+	LIST_FOREACH(ad, &all, link) {
 		uint8_t *at = want->lo;
 
 		if (ad->dev != want->dev || want->lo < ad->lo || end(want) > end(ad))
@@ -306,7 +298,7 @@ static void in_child(void)
 
 	sigfillset(&every);
 	pthread_sigmask(SIG_SETMASK, &every, &was);
-	for (ad = first(&all); ad; ad = LIST_NEXT(ad, link)) {
+	LIST_FOREACH(ad, &all, link) {
 		const uint8_t *at = ad->lo;
 
 		while (look(ad, at, &sp) >= 0 && sp.n) {
@@ -315,7 +307,7 @@ static void in_child(void)
 			at = sp.s[sp.n - 1].lo + sp.s[sp.n - 1].len;
 		}
 	}
-	LIST_INIT(&all.head);
+	LIST_INIT(&all);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	pthread_mutex_unlock(&hand);
 }
@@ -362,7 +354,7 @@ int weft_adopt_get(struct weft_dev *dev, void *addr, size_t len, bool heap, unsi
 	if (!err)
 		err = exchange(ad, &c);
 	if (!err)
-		LIST_INSERT_HEAD(&all.head, ad, link);
+		LIST_INSERT_HEAD(&all, ad, link);
 	pthread_mutex_unlock(&hand);
 	if (err)
 		weft_mem_give(dev, ad->pool, ad->off, ad->gone);

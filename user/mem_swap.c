@@ -51,17 +51,17 @@ static int open_uffd(uint64_t features)
 	struct uffdio_api api = { .api = UFFD_API, .features = features };
 	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK), dev, err;
 
-	if (fd < 0 && errno == EPERM) {
+	if (fd < 0 && errno != EPERM)
+		return -errno;
+	if (fd < 0) {
 		dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 		if (dev < 0)
 			return -EPERM;
 		fd = syscall(SYS_ioctl, dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-		err = errno;
 		close(dev);
-		errno = err;
+		if (fd < 0)
+			return -EPERM;
 	}
-	if (fd < 0)
-		return -errno;
 	err = uffd_ioctl(fd, UFFDIO_API, &api);
 	if (err) {
 		close(fd);
@@ -144,11 +144,11 @@ static int take_piece(const struct weft_swap *s, int uffd, size_t at, size_t n)
 
 /*
  * s->lo, private anonymous pages, readable and writable, becomes those of the map, with its
- * contents; or all stays as it is.
+ * contents. At an error the pieces before it have.
  */
 int weft_swap_in(const struct weft_swap *given)
 {
-	struct weft_swap s = *given, done;
+	struct weft_swap s = *given;
 	int uffd = open_uffd(0), err = 0;
 	sigset_t all, was;
 	size_t at, n;
@@ -165,11 +165,6 @@ int weft_swap_in(const struct weft_swap *given)
 	}
 	close(uffd);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (err && at) {
-		done = s;
-		done.len = at;
-		weft_swap_out(&done);
-	}
 	return err;
 }
 

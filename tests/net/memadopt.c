@@ -394,6 +394,23 @@ static void closed(void)
 	       "weft_close() gives back what is registered");
 }
 
+/* For test_memory.sh, which takes away what adoption needs. */
+static void no_userfaultfd(void)
+{
+	uint8_t *p = pages(4);
+	struct weft_mr *mr;
+
+	pattern(p, 4 * PAGE, 71);
+	refused("without userfaultfd", p + 10, 2 * PAGE, -EOPNOTSUPP);
+	result(has_pattern(p, 4 * PAGE, 71) && !map_pages(p, 4 * PAGE), "it stays as it was");
+	result(!weft_mr_reg(m.b, NULL, p + 10, 2 * PAGE, ALL | WEFT_ADOPT | WEFT_STAGE, &mr) &&
+		       weft_mr_mode(mr) == WEFT_MR_STAGE && put(0, 99, weft_mr_key(mr), 0) &&
+		       !weft_mr_sync(mr, 0, 99, WEFT_SYNC_OUT) && !memcmp(p + 10, m.src, 99),
+	       "or is staged, if it may be");
+	weft_mr_dereg(mr);
+	drop(p, 4);
+}
+
 static void small_under_writers(void)
 {
 	stress(3000, 5000, 0.5);
@@ -420,5 +437,7 @@ int main(int argc, char **argv)
 		{ NULL, NULL },
 	};
 
-	return run_parts(argc, argv, parts);
+	static const struct part poor[] = { PART(no_userfaultfd), { NULL, NULL } };
+
+	return run_parts(argc, argv, argc > 6 && !strcmp(argv[6], poor->name) ? poor : parts);
 }

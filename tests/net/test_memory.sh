@@ -5,10 +5,11 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
-# part PROGRAM: each of its lines of TAP is one of ours
+# part PROGRAM [PART [PREFIX...]]: each of its lines of TAP is one of ours
 part() {
 	local rc=0 line
-	lab_spawn "$LAB_BUILD/tests/net/$1" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2 "${@:2}" >"$LAB_TMP/$1" 2>&1
+	lab_spawn "${@:3}" "$LAB_BUILD/tests/net/$1" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2 ${2:+"$2"} \
+		>"$LAB_TMP/$1" 2>&1
 	lab_wait "$LAB_SPAWNED" || rc=$?
 	while IFS= read -r line; do
 		case $line in
@@ -33,6 +34,12 @@ lab_begin
 lab_pair 3498
 part memadopt
 part memuse
+
+# who may not use userfaultfd(2) has the device, or has not
+poor=(setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace)
+part memadopt in_place "${poor[@]}"
+# shellcheck disable=SC2016 # for the shell within
+part memadopt no_userfaultfd unshare -m bash -c 'mount --bind /dev/null /dev/userfaultfd && exec "$@"' - "${poor[@]}"
 
 # what the tool says of a region of each kind
 "$WEFT" -n "$LAB_B" up "$LAB_IF_B"

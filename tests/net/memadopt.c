@@ -52,26 +52,30 @@ static void in_place(void)
 
 /* ---- writers, while it is exchanged ---- */
 
-#define WORDS 4
-#define BIG   (9ul << 20) /* several pieces */
+#define WRITERS 4
+#define WORDS   8 /* of each, for the one that it is at when the page goes tells nothing */
+#define BIG     (9ul << 20) /* several pieces */
 static uint8_t *field;
 static volatile bool stop;
 static volatile unsigned long lost, steps;
 
-/* Counts in a word of its own: whatever it has written must be there. */
+/* Counts in words of its own, in turn: whatever it has written must be there. */
 static void *count_up(void *arg)
 {
 	volatile unsigned long *w = arg;
-	unsigned long first = *w, n = first;
+	unsigned long n;
 
-	while (!stop) {
-		if (*w != n)
+	for (n = 0; n < WORDS; n++)
+		w[n] = n;
+	for (; !stop; n++) {
+		if (w[n % WORDS] != n - WORDS)
 			lost++;
-		*w = ++n;
+		w[n % WORDS] = n;
 	}
-	if (*w != n)
-		lost++;
-	__atomic_fetch_add(&steps, n - first, __ATOMIC_RELAXED);
+	for (; n % WORDS; n++)
+		if (w[n % WORDS] != n - WORDS)
+			lost++;
+	__atomic_fetch_add(&steps, n, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -97,8 +101,9 @@ static void *read_into(void *arg)
 /* len bytes at `off` of the field, back and forth; writers before, in and behind. */
 static void stress(size_t off, size_t len, double secs)
 {
-	size_t at[WORDS] = { off - 8, (off + len / 2) & ~7ul, off + len - 8, off + len };
-	pthread_t t[WORDS + 1];
+	const size_t room = 8 * WORDS;
+	size_t at[WRITERS] = { off - room, (off + len / 2) & ~7ul, off + len - room, off + len };
+	pthread_t t[WRITERS + 1];
 	double end = now_s() + secs;
 	size_t part = len / 8 < 4000 ? len / 8 : 4000;
 	unsigned rounds = 0;
@@ -108,9 +113,9 @@ static void stress(size_t off, size_t len, double secs)
 	pattern(field, BIG + 2 * PAGE, 9);
 	stop = false;
 	lost = steps = 0;
-	for (int i = 0; i < WORDS; i++)
+	for (int i = 0; i < WRITERS; i++)
 		pthread_create(&t[i], NULL, count_up, field + at[i]);
-	pthread_create(&t[WORDS], NULL, read_into, field + off - 16);
+	pthread_create(&t[WRITERS], NULL, read_into, field + off - 2 * room);
 	while (ok && (now_s() < end || rounds < 2)) {
 		struct weft_mr *mr = adopt(field + off, len);
 
@@ -121,9 +126,9 @@ static void stress(size_t off, size_t len, double secs)
 		rounds++;
 	}
 	stop = true;
-	for (int i = 0; i <= WORDS; i++)
+	for (int i = 0; i <= WRITERS; i++)
 		pthread_join(t[i], NULL);
-	ok = ok && has_pattern(field, off - 16, 9);
+	ok = ok && has_pattern(field, off - 2 * room, 9);
 	result(ok && !lost,
 	       "%zu bytes adopted and given back %u times under writers: %lu of %lu writes are lost",
 	       len, rounds, lost, steps);
@@ -144,9 +149,10 @@ static void refused(const char *what, void *p, size_t len, int want)
 
 static void *in_arena(void *arg)
 {
-	uint8_t *p = malloc(40000);
+	uint8_t *p = malloc(40000), local[8192];
 
 	(void)arg;
+	refused("the stack of the thread", local, sizeof(local), -EOPNOTSUPP);
 	pattern(p, 40000, 1);
 	refused("an arena of malloc()", p + 5000, 8192, -EPERM);
 	return p;
@@ -158,10 +164,15 @@ static void refusals(void)
 	struct weft_mr *mr = NULL, *other = NULL;
 	int fd = open("/proc/self/exe", O_RDONLY);
 	void *al = NULL, *arena;
+	size_t *chunk;
 	pthread_t t;
 
 	refused("the heap", p + 5000, 8192, -EPERM);
 	refused("a large block", big, 100000, -EPERM);
+	chunk = (size_t *)(mid + 2 * PAGE); /* glibc's header */
+	chunk[1] = 4 * PAGE | 2;
+	refused("a block that is not the first of its mapping", chunk + 2, PAGE, -EPERM);
+	chunk[1] = 0;
 	refused("the midst of a large block", big + 500000, 100000, -EPERM);
 	need(!posix_memalign(&al, PAGE, 1 << 20), "posix_memalign");
 	refused("an aligned block", al, 1 << 20, -EPERM);
@@ -300,12 +311,12 @@ static void unmapped(void)
 
 static void moved(void)
 {
-	uint8_t *p = pages(8), *to = pages(8);
-	struct weft_mr *mr;
+	uint8_t *p = pages(8), *to = pages(8), *other = pages(1);
+	struct weft_mr *mr, *stays = adopt(other, PAGE); /* so that their pool does */
 
 	pattern(p, 8 * PAGE, 21);
 	mr = adopt(p, 8 * PAGE);
-	need(mr != NULL, "adopt");
+	need(mr && stays, "adopt");
 	result(mremap(p, 8 * PAGE, 16 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED,
 	       "mremap(): it cannot grow: %s", strerror(errno));
 	result(mremap(p, 8 * PAGE, 8 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to &&
@@ -318,7 +329,7 @@ static void moved(void)
 	need(mr != NULL, "adopt");
 	result(put(9, PAGE, weft_mr_key(mr), 0) && !memcmp(to, m.src, PAGE),
 	       "and no later region gets those pages");
-	weft_mr_dereg(mr);
+	weft_mr_dereg_many((struct weft_mr *[]){ mr, stays }, 2);
 }
 
 static void thrown_away(void)
@@ -413,7 +424,13 @@ static void no_userfaultfd(void)
 
 static void small_under_writers(void)
 {
+	uint8_t *other = pages(1);
+	struct weft_mr *stays = adopt(other, PAGE); /* so that the pool does, and more rounds fit */
+
+	need(stays != NULL, "adopt");
 	stress(3000, 5000, 0.5);
+	weft_mr_dereg(stays);
+	drop(other, 1);
 }
 
 static void large_under_writers(void)

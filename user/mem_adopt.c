@@ -111,7 +111,7 @@ struct spans {
 	struct span s[SPANS];
 };
 
-/* By its place in the map; others' mappings of maps may have the same, see still(). */
+/* By its place in the map; others' mappings of maps may have the same, see give_back(). */
 static int add_span(void *arg, const struct weft_vma *v)
 {
 	struct spans *sp = arg;
@@ -295,17 +295,20 @@ static void in_child(void)
 	struct weft_adopt *ad;
 	sigset_t every, was;
 	struct spans sp;
+	int err;
 
 	sigfillset(&every);
 	pthread_sigmask(SIG_SETMASK, &every, &was);
 	LIST_FOREACH(ad, &all, link) {
-		const uint8_t *at = ad->lo;
+		uint8_t *at = ad->lo;
 
-		while (look(ad, at, &sp) >= 0 && sp.n) {
+		while ((err = look(ad, at, &sp)) >= 0 && sp.n) {
 			for (unsigned i = 0; i < sp.n; i++)
 				own_pages(&sp.s[i]);
 			at = sp.s[sp.n - 1].lo + sp.s[sp.n - 1].len;
 		}
+		if (err < 0)
+			munmap(at, end(ad) - at);
 	}
 	LIST_INIT(&all);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);

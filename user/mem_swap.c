@@ -27,7 +27,8 @@
 #include "mem.h"
 
 #define PIECE (4u << 20) /* so long does a thread that needs it wait; also a mapping of its own */
-#define TRIES 2000       /* a millisecond each: the kernel has no page for us */
+#define BIND  64
+#define TRIES 2000 /* a millisecond each: the kernel has no page for us */
 
 static size_t piece(const struct weft_swap *s, size_t at)
 {
@@ -155,8 +156,7 @@ int weft_swap_in(const struct weft_swap *given)
 
 	if (uffd < 0)
 		return uffd;
-	memcpy(s.base, s.lo,
-	       piece(&s, 0)); /* binds the call; a later copy is the one that counts */
+	memcpy(s.base, s.lo, s.len < BIND ? s.len : BIND); /* only so that the call is bound */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	for (at = 0; at < s.len && !err; at += err ? 0 : n) {

@@ -2,7 +2,9 @@
 /* Adopted memory: contents, neighbours and writers, what is refused, and what becomes of it. */
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "memlab.h"
@@ -358,6 +360,7 @@ static void forked(void)
 	uint8_t *p = pages(2048), *hole = pages(2);
 	struct weft_mr *mr, *mr2;
 	int to[2], from[2], status;
+	struct rlimit files;
 	char c = 0;
 	pid_t pid;
 
@@ -384,6 +387,18 @@ static void forked(void)
 	need(write(to[1], "x", 1) == 1, "pipe");
 	waitpid(pid, &status, 0);
 	result(!status, "the child had the contents, its own pages, and none of the WRITE");
+	/* a child that cannot copy must not share either */
+	getrlimit(RLIMIT_NOFILE, &files);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, files.rlim_max });
+	pid = fork();
+	if (!pid) {
+		p[60] = 0xdd;
+		_exit(0);
+	}
+	setrlimit(RLIMIT_NOFILE, &files);
+	waitpid(pid, &status, 0);
+	result(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && p[60] != 0xdd,
+	       "a child that cannot have pages of its own has none there");
 	result(!weft_mr_dereg(mr) && !weft_mr_dereg(mr2) && !memcmp(p + 50, m.src, 3 * PAGE),
 	       "and the parent goes on as before");
 	drop(p, 2048);

@@ -101,5 +101,6 @@ int weft_reaper_start(struct weft_dev *dev, int *go);
 int weft_doorbell_create(struct weft_dev *dev); /* the tap; its ifindex */
 int weft_doorbell_open(struct weft_dev *dev);   /* this process's queue of it */
 void weft_doorbell_lost(struct weft_dev *dev);  /* it left the namespace */
+void weft_doorbell_keep(struct weft_dev *dev);  /* it stays without users */
 
 #endif

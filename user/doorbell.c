@@ -108,6 +108,11 @@ int weft_doorbell_open(struct weft_dev *dev)
 		   : 0;
 }
 
+void weft_doorbell_keep(struct weft_dev *dev)
+{
+	ioctl(dev->db_fd, TUNSETPERSIST, 1);
+}
+
 /* It was moved to another namespace, where nobody would look for it: it goes with its last user. */
 void weft_doorbell_lost(struct weft_dev *dev)
 {

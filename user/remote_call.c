@@ -177,16 +177,20 @@ static int come_back(struct weft_dev *dev, struct weft_chan *ch)
 	return weft_err(ENODEV, dev->ifname, "weftd does not take us back: %s", m.u.text);
 }
 
-/* Is it time to give up? Else wait a little. */
-static bool give_up(struct weft_chan *ch, uint64_t began)
+/*
+ * Is it time to give up? Else wait a little. Who has waited in vain does not wait again in the same
+ * outage; what will be done again, or matters little, is not worth the control thread's waiting.
+ */
+static bool give_up(struct weft_chan *ch, enum weftd_op op)
 {
+	uint64_t limit = weft_in_ctl_thread ? CTL_MS * MS : APP_MS * MS, now = weft_now_ns();
 	struct timespec ts = { .tv_nsec = RETRY_MS * MS };
-	uint64_t now = weft_now_ns();
 
 	if (!ch->down_ns)
 		ch->down_ns = now;
-	/* the control thread has waited for it already */
-	if (weft_in_ctl_thread ? now - ch->down_ns >= CTL_MS * MS : now - began >= APP_MS * MS)
+	if (weft_in_ctl_thread && (op == WEFTD_tidy || op == WEFTD_qp_note))
+		return true;
+	if (now - ch->down_ns >= limit)
 		return true;
 	nanosleep(&ts, NULL);
 	return false;
@@ -202,7 +206,6 @@ int weft_remote_call(struct weft_dev *dev, struct weftd_msg *m, int fd, int *fds
 {
 	struct weft_remote *r = dev->remote;
 	struct weft_chan *ch = weft_in_ctl_thread ? &r->ctl : &r->app;
-	uint64_t began = weft_now_ns();
 	bool add = adds(m->op);
 	int err;
 
@@ -233,7 +236,7 @@ int weft_remote_call(struct weft_dev *dev, struct weftd_msg *m, int fd, int *fds
 		} else if (err != -EPIPE) {
 			break;
 		}
-		if (give_up(ch, began)) {
+		if (give_up(ch, m->op)) {
 			err = unreached(dev);
 			break;
 		}

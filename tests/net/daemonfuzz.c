@@ -374,7 +374,23 @@ static void descriptors(void)
 	flock(slot, LOCK_UN);
 }
 
-static int deeds(void)
+/* A queue that nobody has given him. */
+static void another_queue(const char *tun)
+{
+	struct ifreq ifr = { .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE };
+	int fd = open(tun, O_RDWR);
+
+	if (fd < 0) {
+		BAD("%s cannot be opened: %s", tun, strerror(errno));
+		return;
+	}
+	if_indextoname(me.cfg.db_ifindex, ifr.ifr_name);
+	if (!ioctl(fd, TUNSETIFF, &ifr) || errno != EPERM)
+		BAD("the doorbell %s can be opened by anybody: %s", ifr.ifr_name, strerror(errno));
+	close(fd);
+}
+
+static int deeds(const char *tun)
 {
 	int fd, fd2, err = enter(&fd);
 	uint32_t slot = me.slot;
@@ -386,6 +402,7 @@ static int deeds(void)
 	others(fd);
 	own(fd);
 	descriptors();
+	another_queue(tun);
 	for (int i = 0; i < WEFTD_FDS; i++)
 		my_fds[i] = fcntl(my_fds[i], F_DUPFD_CLOEXEC, 64);
 	err = enter(&fd2);
@@ -442,9 +459,9 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[5], NULL, 0);
 		return garbage(atof(argv[4]));
 	}
-	if (!strcmp(argv[1], "deeds")) {
+	if (!strcmp(argv[1], "deeds") && argc == 6) {
 		seed = strtoull(argv[4], NULL, 0);
-		return deeds();
+		return deeds(argv[5]);
 	}
 	return hoard(argv[4]);
 }

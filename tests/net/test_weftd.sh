@@ -6,6 +6,8 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
 ALICE=65534 BOB=65533 # no account is needed
+UNIT=$(dirname "${BASH_SOURCE[0]}")/../../tools/weftd/weftd.service
+CAPS=-all$(sed -n 's/^CapabilityBoundingSet=//p' "$UNIT" | sed 's/ *CAP_/,+/g' | tr '[:upper:]' '[:lower:]')
 declare -A NS SOCK DEV PID
 
 # as UID HOST COMMAND...: without privileges, weftd does the rest. WEFT_DAEMON as given.
@@ -15,13 +17,12 @@ as() {
 	lab_in "${NS[$host]}" "$BIN/as" "$uid" "${SOCK[$host]}" "$@"
 }
 
-# start HOST [OPTIONS...]: its weftd
+# start HOST: its weftd, with the capabilities of its unit
 start() {
 	local host=$1
-	shift
 	: >"$LAB_TMP/weftd.$host"
-	lab_spawn_in "${NS[$host]}" "$LAB_BUILD/weftd" -c "$LAB_TMP/$host.conf" -s "${SOCK[$host]}" "$@" \
-		>>"$LAB_TMP/weftd.$host" 2>>"$LAB_TMP/weftd.$host.log"
+	lab_spawn_in "${NS[$host]}" setpriv --inh-caps=-all --bounding-set="$CAPS" --no-new-privs "$LAB_BUILD/weftd" \
+		-c "$LAB_TMP/$host.conf" -s "${SOCK[$host]}" >>"$LAB_TMP/weftd.$host" 2>>"$LAB_TMP/weftd.$host.log"
 	PID[$host]=$LAB_SPAWNED
 	lab_wait_line "$LAB_TMP/weftd.$host" '^ready' "${PID[$host]}" 10 ||
 		note "no weftd: $(tail -n 3 "$LAB_TMP/weftd.$host.log")"
@@ -86,6 +87,7 @@ WEFT_DAEMON=$socket exec setpriv --reuid "$uid" --regid "$uid" --clear-groups --
 	--bounding-set=-all --no-new-privs "$@"
 AS
 chmod 755 "$BIN" "$BIN"/*
+mknod -m 666 "$LAB_TMP/tun" c 10 200 # as on most machines, where everybody may open it
 NS=([a]=$LAB_A [b]=$LAB_B) DEV=([a]=$LAB_IF_A [b]=$LAB_IF_B)
 for host in a b; do
 	SOCK[$host]=$LAB_TMP/$host.sock
@@ -101,6 +103,8 @@ at_work() {
 		++ "without weftd: says so"
 	start a
 	start b
+	t "$(awk '/^CapEff/ { print "0x" $2 }' "/proc/${PID[a]}/status") == 0xc000003000" \
+		"weftd has the capabilities of its unit, and no others"
 	run_as $ALICE b
 	serve s "$LAB_B" --region 4m --conns 1 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
@@ -117,7 +121,7 @@ at_work() {
 
 # Killed and started again while others write, connect, allocate and close.
 over_its_death() {
-	local i server short
+	local i server short late
 	run_as $ALICE b
 	serve s "$LAB_B" --region 4m --conns 1 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
@@ -142,9 +146,14 @@ over_its_death() {
 	done
 	kill -TERM "${PID[b]}"
 	t -- lab_wait "${PID[b]}" ++ "SIGTERM: weftd ends with 0"
-	t ! test -e "${SOCK[b]}" ++ "and its socket is gone"
+	: >"$LAB_TMP/late"
+	lab_spawn_in "$LAB_B" "$BIN/as" $ALICE "${SOCK[b]}" "$BIN/weft" perf server -p 7600 "${DEV[b]}" \
+		>"$LAB_TMP/late" 2>&1
+	late=$LAB_SPAWNED
 	sleep 0.2
 	start b
+	t -- lab_wait_line "$LAB_TMP/late" '^ready' "$late" 5 ++ "who comes in between waits for the next"
+	lab_stop "$late"
 	wait $short
 	t -- finish_both c s ++ "killed and started again: no error, every byte is right"
 	note "$(grep -B1 failed "$LAB_TMP/short")"
@@ -216,7 +225,7 @@ against_others() {
 	run_as in-process b
 	serve s "$LAB_B" --region 4m --conns 2 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
-	writer c "$LAB_A" --qps 2 --time 5 --src 1m --max 256k --cwnd 32 "$LAB_IF_A=10.9.0.2:7000"
+	writer c "$LAB_A" --qps 2 --time 4 --src 1m --max 256k --cwnd 32 "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
 	: >"$LAB_TMP/peer"
 	lab_spawn "$BIN/rings" server "$LAB_B" "$LAB_IF_B" >"$LAB_TMP/peer" 2>&1
@@ -224,14 +233,14 @@ against_others() {
 	lab_wait_line "$LAB_TMP/peer" '^ready' "$peer" 10
 	for ((i = 0; i < 2; i++)); do
 		lab_spawn_in "$LAB_A" "$BIN/as" $BOB "${SOCK[a]}" "$BIN/daemonfuzz" garbage "${SOCK[a]}" \
-			"${DEV[a]}" 3.5 $((SEED + i)) >"$LAB_TMP/garbage$((i + 1))" 2>&1
+			"${DEV[a]}" 2.5 $((SEED + i)) >"$LAB_TMP/garbage$((i + 1))" 2>&1
 		pids+=("$LAB_SPAWNED")
 	done
 	lab_spawn_in "$LAB_A" "$BIN/as" $BOB "${SOCK[a]}" "$BIN/daemonfuzz" deeds "${SOCK[a]}" "${DEV[a]}" "$SEED" \
-		>"$LAB_TMP/deeds" 2>&1
+		"$LAB_TMP/tun" >"$LAB_TMP/deeds" 2>&1
 	pids+=("$LAB_SPAWNED")
 	lab_spawn_in "$LAB_A" "$BIN/as" $BOB "${SOCK[a]}" "$BIN/rings" attack "/run/netns/$LAB_A" "$LAB_IF_A" 10.9.0.2 \
-		3.5 "$SEED" >"$LAB_TMP/attack" 2>&1
+		2.5 "$SEED" >"$LAB_TMP/attack" 2>&1
 	pids+=("$LAB_SPAWNED")
 	for i in "${!pids[@]}"; do
 		t -- finish "${pids[i]}" "${names[i]}" ++ "${names[i]}: nothing is got"

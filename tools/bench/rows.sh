@@ -20,6 +20,7 @@ write_lat_64_p50|us|lower|ucx_tcp_tag_lat_64|0.6|weft_lat p50 --size 64|ucx_tag_
 write_lat_64_p999|us|lower|ucx_tcp_tag_lat_64|1.0|weft_lat p999 --size 64|ucx_tag_lat 99.9
 write_lat_64_event_p50|us|lower|sockperf_tcp_64|0.5|weft_lat p50 --size 64 --event|sockperf_lat
 write_rate_64|msg/s|higher|ucx_tcp_am_rate_64|8|weft_rate pair:3498 --size 64|ucx_am_rate
+daemon_bw_1m|Gb/s|higher|write_bw_1m|0.95|weft_bw_daemon pair:3498 --size 1m|weft_bw pair:3498 --size 1m
 read_bw_1m|Gb/s|higher|write_bw_1m|0.9|weft_read pair:3498 --size 1m|weft_bw pair:3498 --size 1m
 write_bw_1m_loss1|Gb/s|higher|write_bw_1m_loss0|0.8|weft_bw lossy:10000 --size 1m|weft_bw lossy:0 --size 1m
 write_bw_1m_loss1_tcp|Gb/s|higher|tcp_best_loss1|3|weft_bw lossy:10000 --size 1m|best: tcp_bw plain:10000 on

@@ -13,6 +13,7 @@ weft_start() {
 	shift 4
 
 	topology "$topo" || return 1
+	[ -z "${WEFT_DAEMONS:-}" ] || daemons || return 1
 	# shellcheck disable=SC2086 # the prefixes are words
 	lab_spawn_in "$LAB_B" $pin_b "$O/weft" perf server -p $WEFT_PORT "$LAB_IF_B" \
 		>"$LAB_TMP/server" 2>&1
@@ -46,6 +47,40 @@ weft_finish() {
 # weft_bw TOPOLOGY ARGS...
 weft_bw() {
 	weft_start "$1" '' '' "$BENCH_SECS" --verify "${@:2}" && weft_finish .goodput_gbps
+}
+
+# A weftd on either host, and what makes a command one of a user without privileges, who gets there
+# by way of it: "unprivileged SOCKET PROGRAM ARGS..." with a copy of the program that he may execute.
+daemons() {
+	local h ns dev
+
+	chmod 711 "$LAB_TMP"
+	mkdir -p "$LAB_TMP/bin"
+	cp "$O/weft" "$LAB_TMP/bin"
+	cat >"$LAB_TMP/bin/unprivileged" <<-'SH'
+		#!/bin/sh
+		socket=$1 program=${0%/*}/${2##*/}
+		shift 2
+		WEFT_DAEMON=$socket exec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \
+			--bounding-set=-all "$program" "$@"
+	SH
+	chmod 755 "$LAB_TMP/bin" "$LAB_TMP/bin"/*
+	for h in a b; do
+		[ $h = a ] && ns=$LAB_A dev=$LAB_IF_A || ns=$LAB_B dev=$LAB_IF_B
+		printf 'device %s\nuser 65534\n' "$dev" >"$LAB_TMP/$h.conf"
+		: >"$LAB_TMP/weftd.$h"
+		lab_spawn_in "$ns" "$O/weftd" -c "$LAB_TMP/$h.conf" -s "$LAB_TMP/$h.sock" >"$LAB_TMP/weftd.$h" 2>&1
+		lab_wait_line "$LAB_TMP/weftd.$h" '^ready' "$LAB_SPAWNED" 20 ||
+			{ complain "weftd: $(tail -n 3 "$LAB_TMP/weftd.$h")"; return 1; }
+	done
+}
+
+# Both sides without privileges.
+weft_bw_daemon() {
+	local as=$LAB_TMP/bin/unprivileged
+
+	WEFT_DAEMONS=1 weft_start "$1" "$as $LAB_TMP/b.sock" "$as $LAB_TMP/a.sock" "$BENCH_SECS" --verify "${@:2}" &&
+		weft_finish .goodput_gbps
 }
 
 weft_read() {

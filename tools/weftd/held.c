@@ -79,35 +79,39 @@ int held_configure(const struct conf *c)
 			pthread_mutex_init(&s->lock, NULL);
 			LIST_INSERT_HEAD(&list, s, link);
 		}
+		pthread_mutex_lock(&s->lock);
 		s->conf = c->device[i];
 		open_locked(s); /* not yet there, perhaps: the next client tries again */
+		pthread_mutex_unlock(&s->lock);
 	}
 	pthread_mutex_unlock(&list_lock);
 	return 0;
 }
 
-struct held *held_get(const char *ifname, bool back)
+int held_get(const char *ifname, bool back, struct held **out)
 {
-	struct held *h = NULL;
 	struct served *s;
+	int err;
 
 	pthread_mutex_lock(&list_lock);
 	s = find(ifname);
 	if (s)
 		pthread_mutex_lock(&s->lock);
 	pthread_mutex_unlock(&list_lock);
-	if (!s) {
-		weft_err_quiet(EACCES, ifname, "weftd does not serve it; see its configuration");
-		return NULL;
+	if (!s)
+		return weft_err_quiet(EACCES, ifname,
+				      "weftd does not serve it; see its configuration");
+	if (back && s->held && __atomic_load_n(&s->held->dev->dead, __ATOMIC_ACQUIRE)) {
+		err = weft_err_quiet(ESTALE, ifname, "weft was taken down on this interface");
+	} else {
+		err = open_locked(s);
 	}
-	if (back ? s->held && !s->held->dev->dead : !open_locked(s)) {
-		h = s->held;
-		__atomic_fetch_add(&h->refs, 1, __ATOMIC_RELAXED);
-	} else if (back) {
-		weft_err_quiet(ESTALE, ifname, "weft was taken down on this interface");
+	if (!err) {
+		*out = s->held;
+		__atomic_fetch_add(&s->held->refs, 1, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&s->lock);
-	return h;
+	return err;
 }
 
 void held_each(void (*fn)(struct served *s, void *arg), void *arg)
@@ -150,6 +154,7 @@ static void tidy_one(struct served *s, void *arg)
 	(void)arg;
 	if (dev->dead || !(dev->maps.cfg->flags & WEFT_DEV_SERVED))
 		return;
+	weft_doorbell_keep(dev); /* a client might have told it to go with its last user */
 	weft_pins_purge_dead(dev);
 	if (has_clients(dev))
 		return;

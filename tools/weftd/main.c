@@ -139,8 +139,7 @@ static int run(const char *config, const char *path, struct conf *c)
 	notify("READY=1");
 	err = loop(listen_fd, sig_fd, config, c);
 	notify("STOPPING=1");
-	/* who comes now waits for the next weftd */
-	serve_unlink();
+	/* its path stays: who comes now waits a while for the next weftd */
 	close(listen_fd);
 	serve_end();
 	held_tidy();

@@ -316,9 +316,9 @@ int proc_hello(const struct peer *peer, const struct weftd_hello *h, struct weft
 		return weft_err_quiet(EPERM, ifname,
 				      "user %u may not use weft; weftd's configuration names who",
 				      peer->uid);
-	held = held_get(ifname, back);
-	if (!held)
-		return *weft_strerror_last() ? -EACCES : -ENOMEM;
+	err = held_get(ifname, back, &held);
+	if (err)
+		return err;
 	pthread_mutex_lock(&list_lock);
 	if (back) {
 		err = come_back(held, peer, h, out);

@@ -27,7 +27,6 @@ static pthread_cond_t list_empty = PTHREAD_COND_INITIALIZER;
 static unsigned nconns;
 static struct conf conf; /* with list_lock */
 static uint64_t own_cookie;
-static char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 
 /* ---- the socket ---- */
 
@@ -42,7 +41,7 @@ static uint64_t cookie(int fd)
 /* One weftd a path, as long as it lives: then what lies there is a dead one's. */
 static int lock_path(const char *path)
 {
-	char lock[sizeof(socket_path) + 8];
+	char lock[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 	int fd;
 
 	snprintf(lock, sizeof(lock), "%s.lock", path);
@@ -65,35 +64,29 @@ int serve_listen(const char *path)
 	struct stat st;
 	int fd, err;
 
-	if (strlen(path) >= sizeof(sa.sun_path))
+	if (snprintf(sa.sun_path, sizeof(sa.sun_path), "%s.new", path) >= (int)sizeof(sa.sun_path))
 		return weft_err(ENAMETOOLONG, path, "the path of the socket is too long");
-	strcpy(sa.sun_path, path);
 	err = lock_path(path);
 	if (err)
 		return err;
-	if (!lstat(path, &st)) {
-		if (!S_ISSOCK(st.st_mode))
-			return weft_err(EEXIST, path, "is there and no socket; remove it");
-		unlink(path);
-	}
+	if (!lstat(path, &st) && !S_ISSOCK(st.st_mode))
+		return weft_err(EEXIST, path, "is there and no socket; remove it");
+	unlink(sa.sun_path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return weft_err(errno, path, "no Unix socket: %s", strerror(errno));
-	/* who may come says the configuration, not the mode */
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || chmod(path, 0666) || listen(fd, 128)) {
+	/*
+	 * Who may come says the configuration, not the mode. It takes the place of a dead one's in one
+	 * step: clients that find none would not wait.
+	 */
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || chmod(sa.sun_path, 0666) ||
+	    listen(fd, 128) || rename(sa.sun_path, path)) {
 		err = weft_err(errno, path, "cannot listen there: %s", strerror(errno));
 		close(fd);
 		return err;
 	}
-	strcpy(socket_path, path);
 	own_cookie = cookie(fd);
 	return fd;
-}
-
-void serve_unlink(void)
-{
-	if (*socket_path)
-		unlink(socket_path);
 }
 
 void serve_configure(const struct conf *c)

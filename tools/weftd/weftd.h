@@ -56,8 +56,8 @@ struct served { /* a device of the configuration */
 };
 
 int held_configure(const struct conf *c); /* at start, and when the configuration has changed */
-/* The device, opened if need be, with a reference; NULL after a message. back: not anew. */
-struct held *held_get(const char *ifname, bool back);
+/* The device, opened if need be, with a reference. back: not instead of one that was lost. */
+int held_get(const char *ifname, bool back, struct held **out);
 void held_put(struct held *h);
 /* Each device that is open, with its lock held. */
 void held_each(void (*fn)(struct served *s, void *arg), void *arg);
@@ -116,7 +116,6 @@ void ops_share(struct weft_dev *dev, uint32_t uid, uint32_t share);
 /* ---- serve.c ---- */
 
 int serve_listen(const char *path); /* the socket, -errno after a message */
-void serve_unlink(void);
 void serve_accept(int fd);
 void serve_end(void);                       /* all connections */
 void serve_configure(const struct conf *c); /* quotas for who comes from now on */

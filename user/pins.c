@@ -52,21 +52,35 @@ int weft_pins_flock(int fd, int how, int timeout_ms)
 	return 0;
 }
 
-static int need_bpffs(struct weft_dev *dev)
+static bool is_bpffs(void)
 {
 	struct statfs fs;
 
-	if (!statfs(WEFT_BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC)
+	return !statfs(WEFT_BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC;
+}
+
+static int need_bpffs(struct weft_dev *dev)
+{
+	int err = 0, fd;
+
+	if (is_bpffs())
 		return 0;
 	if (mkdir(WEFT_BPFFS, 0700) && errno != EEXIST)
 		return weft_err(errno, dev->ifname, "no directory %s: %s; mount sysfs on /sys",
 				WEFT_BPFFS, strerror(errno));
-	if (mount("bpf", WEFT_BPFFS, "bpf", 0, "mode=0700"))
-		return weft_err(errno, dev->ifname,
-				"cannot mount bpffs: %s; run 'mount -t bpf bpf %s' as root",
-				strerror(errno), WEFT_BPFFS);
-	weft_logf(WEFT_LOG_INFO, "%s: mounted bpffs on %s", dev->ifname, WEFT_BPFFS);
-	return 0;
+	/* of two who do so at a time the second would hide what the first has made */
+	fd = open(WEFT_BPFFS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		flock(fd, LOCK_EX);
+	if (!is_bpffs() && mount("bpf", WEFT_BPFFS, "bpf", 0, "mode=0700"))
+		err = weft_err(errno, dev->ifname,
+			       "cannot mount bpffs: %s; run 'mount -t bpf bpf %s' as root",
+			       strerror(errno), WEFT_BPFFS);
+	else
+		weft_logf(WEFT_LOG_INFO, "%s: mounted bpffs on %s", dev->ifname, WEFT_BPFFS);
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
 /* Unlocks and closes: a child that another thread has forked meanwhile holds the descriptor too. */

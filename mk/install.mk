@@ -36,7 +36,8 @@ INST_PATHS := $(foreach f,$(INST_FILES),$(call part,3,$(f))) \
 	$(foreach l,$(INST_LINKS),$(call part,2,$(l)))
 # Folders that go when they are empty: in DESTDIR all, else those that a system does not come with.
 INST_DIRS  := $(if $(DESTDIR),$(sort $(patsubst /%,%,$(dir $(INST_PATHS)))),$(filter-out \
-	$(BINDIR) $(LIBDIR),$(patsubst %/,%,$(sort $(dir $(INST_PATHS))))) $(patsubst %/,%,$(dir $(COMPLETIONDIR))))
+	$(BINDIR) $(SBINDIR) $(LIBDIR),$(patsubst %/,%,$(sort $(dir $(INST_PATHS))))) \
+	$(patsubst %/,%,$(dir $(COMPLETIONDIR)) $(dir $(UNITDIR))))
 
 # Written anew each time: PREFIX and its kin are not among the prerequisites.
 .PHONY: FORCE installable install uninstall deb

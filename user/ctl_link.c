@@ -33,6 +33,9 @@ static void device_dead(struct weft_ctl *c)
 
 	if (dev->dead)
 		return;
+	/* why, weftd must tell */
+	if (dev->remote)
+		dev->priv->tidy(dev);
 	__atomic_store_n(&dev->dead, true, __ATOMIC_RELEASE);
 	weft_logf(WEFT_LOG_WARN, "%s: %s; its connections fail", dev->ifname, weft_dev_lost(dev));
 	(void)!write(c->lost_fd, &one, sizeof(one));

@@ -249,6 +249,8 @@ static void leave(struct weft_dev *dev)
 	struct weft_remote *r = dev->remote;
 	struct weftd_msg m = { .op = WEFTD_leave };
 
+	if (!r)
+		return;
 	weft_ctl_stop(dev);
 	weft_mem_fini(dev);
 	if (r->in)
@@ -264,6 +266,7 @@ static void leave(struct weft_dev *dev)
 	pthread_mutex_destroy(&r->app.lock);
 	pthread_mutex_destroy(&r->ctl.lock);
 	pthread_mutex_destroy(&r->mine_lock);
+	pthread_mutex_destroy(&r->adding);
 	free(r->addr);
 	free(r);
 	dev->remote = NULL;
@@ -304,6 +307,7 @@ static int prepare(struct weft_dev *dev, const struct weft_open_opts *opts)
 	pthread_mutex_init(&r->app.lock, NULL);
 	pthread_mutex_init(&r->ctl.lock, NULL);
 	pthread_mutex_init(&r->mine_lock, NULL);
+	pthread_mutex_init(&r->adding, NULL);
 	r->addr = calloc(1, sizeof(*r->addr));
 	dev->maps.cfg = calloc(1, sizeof(*dev->maps.cfg));
 	dev->maps.ctl = calloc(WEFT_QPS, sizeof(*dev->maps.ctl));
@@ -333,6 +337,8 @@ static int enter(struct weft_dev *dev, const struct weft_open_opts *opts)
 		err = weft_dev_map_rings(dev);
 	if (!err)
 		err = weft_pd_alloc(dev, &dev->pd0);
+	if (!err)
+		weft_remote_meet(dev); /* if weftd is just gone, later */
 	if (!err)
 		err = weft_ctl_start(dev);
 	if (err)

@@ -23,8 +23,8 @@ struct weft_remote {
 	 * looking after the QPs while weftd makes a large pool, or is not there.
 	 */
 	struct weft_chan app, ctl;
-	/* `mine` is what the replies that were received said; held over a request that adds to it */
-	pthread_mutex_t mine_lock;
+	/* `mine` is what the replies said; `adding` is held over a request that adds to it */
+	pthread_mutex_t adding, mine_lock;
 	struct weftd_mine mine;
 };
 
@@ -34,6 +34,8 @@ struct weft_remote {
  * with weft_err().
  */
 int weft_remote_call(struct weft_dev *dev, struct weftd_msg *m, int fd, int *fds, unsigned n);
+
+int weft_remote_meet(struct weft_dev *dev); /* the control thread's connection, at the beginning */
 
 extern __thread bool weft_in_ctl_thread; /* remote_call.c */
 

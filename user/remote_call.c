@@ -64,9 +64,9 @@ static void forget(struct weft_remote *r, const struct weftd_msg *m)
 	pthread_mutex_unlock(&r->mine_lock);
 }
 
-/* With mine_lock, like the request. */
 static void remember(struct weft_remote *r, const struct weftd_msg *m)
 {
+	pthread_mutex_lock(&r->mine_lock);
 	switch ((enum weftd_op)m->op) {
 	case WEFTD_pool_new: set(r->mine.pools, m->u.pool_new_rep.v, true); break;
 	case WEFTD_mr_put: set(r->mine.mrs, WEFT_KEY_IDX(m->u.mr_put_rep.v), true); break;
@@ -74,6 +74,7 @@ static void remember(struct weft_remote *r, const struct weftd_msg *m)
 	case WEFTD_qp_take: set(r->mine.qps, WEFT_QPN_SLOT(m->u.qp_take_rep.v), true); break;
 	default: break;
 	}
+	pthread_mutex_unlock(&r->mine_lock);
 }
 
 /* ---- one exchange over a connection that is there ---- */
@@ -163,10 +164,13 @@ static int come_back(struct weft_dev *dev, struct weft_chan *ch)
 	*h = (struct weftd_hello){ .version = WEFTD_VERSION, .slot = dev->slot };
 	strcpy(h->ifname, dev->ifname);
 	memcpy(h->token, r->token, sizeof(h->token));
+	/* weftd drops what is not in it before anybody can add to it: it has just met us */
+	pthread_mutex_lock(&r->adding);
 	pthread_mutex_lock(&r->mine_lock);
 	h->mine = r->mine;
-	err = exchange(ch, &m, -1, NULL, 0, weft_in_ctl_thread ? CTL_MS : ANSWER_MS);
 	pthread_mutex_unlock(&r->mine_lock);
+	pthread_mutex_unlock(&r->adding);
+	err = exchange(ch, &m, -1, NULL, 0, weft_in_ctl_thread ? CTL_MS : ANSWER_MS);
 	if (!err)
 		return 0;
 	hang_up(ch);
@@ -202,6 +206,11 @@ static int unreached(struct weft_dev *dev)
 			      dev->remote->addr->sun_path);
 }
 
+int weft_remote_meet(struct weft_dev *dev)
+{
+	return come_back(dev, &dev->remote->ctl);
+}
+
 int weft_remote_call(struct weft_dev *dev, struct weftd_msg *m, int fd, int *fds, unsigned n)
 {
 	struct weft_remote *r = dev->remote;
@@ -220,12 +229,12 @@ int weft_remote_call(struct weft_dev *dev, struct weftd_msg *m, int fd, int *fds
 		err = ch->fd < 0 ? come_back(dev, ch) : 0;
 		if (!err) {
 			if (add)
-				pthread_mutex_lock(&r->mine_lock);
+				pthread_mutex_lock(&r->adding);
 			err = exchange(ch, m, fd, fds, n, weft_in_ctl_thread ? 1000 : ANSWER_MS);
 			if (!err && add)
 				remember(r, m);
 			if (add)
-				pthread_mutex_unlock(&r->mine_lock);
+				pthread_mutex_unlock(&r->adding);
 			if (err != -EPIPE) {
 				ch->down_ns = 0;
 				if (err)

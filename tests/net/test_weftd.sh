@@ -163,6 +163,34 @@ over_its_death() {
 	t -- finish "$server" perf ++ "the server ends with 0"
 }
 
+# Nobody needs weftd to go on, nor to hear of an error.
+without_it() {
+	run_as $ALICE b
+	serve s "$LAB_B" --region 4m --conns 1 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
+	run_as $ALICE a
+	writer c "$LAB_A" --qps 2 --time 2 --src 4m --max 256k "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
+	kill_9 a
+	kill_9 b
+	sleep 1.5
+	start a
+	start b
+	t -- finish_both c s ++ "most of a transfer without any weftd: every byte is right"
+	run_as $ALICE b
+	serve s "$LAB_B" --region 4m --conns 1 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
+	run_as $ALICE a
+	writer c "$LAB_A" --qps 2 --time 20 --max 256k "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
+	kill_9 a
+	kill -KILL "$SERVER"
+	wait "$SERVER" 2>/dev/null
+	lab_forget "$SERVER"
+	t -- until_true 2 grep -q 'failed .*remote side closed' "$LAB_TMP/c" ++ "the peer's death is told without it"
+	start a
+	t -- finish "$CLIENT" c 3 ++ "and the process ends when it is back"
+	t -- until_true 3 nobody_holds a ++ "with nothing left"
+}
+
 # Whoever dies leaves nothing, whether weftd sees it or not.
 clients_killed() {
 	local left
@@ -286,7 +314,7 @@ its_place() {
 	t "$(wc -l <"$LAB_TMP/weftd.a.log") < 500" "weftd's log is not flooded"
 }
 
-for part in at_work over_its_death clients_killed quotas against_others its_place; do
+for part in at_work over_its_death without_it clients_killed quotas against_others its_place; do
 	tap_part $part && $part
 done
 tap_end

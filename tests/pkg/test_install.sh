@@ -114,6 +114,6 @@ t -- gcc -o "$LAB_TMP/find" "$LAB_TMP/find.c" -lxdp ++ "a program that has libxd
 t -- env LIBXDP_OBJECT_PATH="$PREFIX/lib/bpf" "$LAB_TMP/find" ++ "finds it where LIBXDP_OBJECT_PATH says"
 t -- grep -aqF "$LIBDIR/bpf" "$LIBDIR/libxdp.so.1" ++ "libxdp by itself looks in $LIBDIR/bpf"
 weft_make uninstall PREFIX="$PREFIX"
-t -- same "bin include lib share share/man" "$(cd "$PREFIX" && find . -mindepth 1 -printf '%P\n' | sort | xargs)" ++ \
+t -- same "bin include lib sbin share share/man" "$(cd "$PREFIX" && find . -mindepth 1 -printf '%P\n' | sort | xargs)" ++ \
 	"uninstall leaves a PREFIX as it was, but for the folders that every system has"
 tap_end

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -117,6 +118,7 @@ static int loop(int listen_fd, int sig_fd, const char *path, struct conf *c)
 static int run(const char *config, const char *path, struct conf *c)
 {
 	int listen_fd, sig_fd, err;
+	struct rlimit files;
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -129,6 +131,10 @@ static int run(const char *config, const char *path, struct conf *c)
 	if (sig_fd < 0)
 		return weft_err(errno, "signalfd", "%s", strerror(errno));
 	umask(0077);
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	listen_fd = serve_listen(path);
 	if (listen_fd < 0)
 		return listen_fd;

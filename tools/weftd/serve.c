@@ -14,6 +14,8 @@
 #define HELLO_MS   3000
 #define REPLY_MS   5000
 #define GROUPS_MAX 256
+#define STACK      (1 << 20)
+#define NO_TEXT    "weftd: the request failed" /* of who says no more */
 
 struct conn {
 	LIST_ENTRY(conn) link;
@@ -150,7 +152,11 @@ static int reply(int fd, struct weftd_msg *m, int err, const int *fds, unsigned 
 	m->err = err;
 	if (err) {
 		memset(m->u.text, 0, sizeof(m->u.text));
-		snprintf(m->u.text, sizeof(m->u.text), "%s", weft_strerror_last());
+		if (!strcmp(weft_strerror_last(), NO_TEXT))
+			snprintf(m->u.text, sizeof(m->u.text), "%s: %s; see its log", NO_TEXT,
+				 strerror(-err));
+		else
+			snprintf(m->u.text, sizeof(m->u.text), "%s", weft_strerror_last());
 		len = WEFTD_TEXT;
 		n = 0;
 	}
@@ -165,7 +171,7 @@ static int greet(struct conn *c, struct weftd_msg *m, struct proc **p)
 	struct timeval none = { 0 };
 	unsigned n;
 
-	weft_err_quiet(EIO, "weftd", "the request failed"); /* for who does not say more */
+	weft_err_quiet(EIO, "weftd", "the request failed"); /* NO_TEXT */
 	err = proc_hello(&c->peer, &h, &m->u.hello_rep, fds, &n, p);
 	if (!err)
 		setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
@@ -187,7 +193,7 @@ static int answer(struct conn *c, struct weftd_msg *m, int len, int fd, struct p
 		return -EPROTO;
 	if (m->op == WEFTD_hello)
 		return greet(c, m, p);
-	weft_err_quiet(EIO, "weftd", "the request failed"); /* for who does not say more */
+	weft_err_quiet(EIO, "weftd", "the request failed"); /* NO_TEXT */
 	err = ops_run(*p, m, fd, &out);
 	err = reply(c->fd, m, err, &out, out >= 0);
 	if (out >= 0)
@@ -250,13 +256,14 @@ void serve_accept(int listen_fd)
 	c->fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (c->fd < 0) {
 		free(c);
+		usleep(10000); /* short of descriptors: it comes again */
 		return;
 	}
 	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &in, sizeof(in));
 	setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &out, sizeof(out));
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
+	pthread_attr_setstacksize(&attr, STACK);
 	pthread_mutex_lock(&list_lock);
 	if (know(c->fd, &c->peer) || too_many(&c->peer)) {
 		weft_logf(WEFT_LOG_WARN, "user %u: has too many connections; refused", c->peer.uid);

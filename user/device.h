@@ -59,6 +59,8 @@ int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts
 /* guard.c: weftd's own lock on the slot, with weft_pins_lock() or before anybody has the slot's. */
 int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make);
 bool weft_pins_guarded(struct weft_dev *dev, uint32_t slot);
+void weft_pins_unserve(
+	struct weft_dev *dev); /* nobody is served: the device need not stay for that */
 bool weft_pins_slot_taken(struct weft_dev *dev, uint32_t slot); /* its process lives */
 void weft_pins_drop_slot(struct weft_dev *dev);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weftd's own lock on the slot of a process that it serves. */
+/* Slots of processes that weftd serves: its own lock on them, and whether there are any. */
 #include <stdio.h>
 #include <unistd.h>
 #include <sys/file.h>
@@ -39,4 +39,25 @@ bool weft_pins_guarded(struct weft_dev *dev, uint32_t slot)
 		close(fd);
 	}
 	return fd == -EWOULDBLOCK;
+}
+
+static bool any_served(const struct weft_dev *dev)
+{
+	for (unsigned i = 0; i < WEFT_PROCS; i++)
+		if (__atomic_load_n(&dev->maps.own->proc[i].token[0], __ATOMIC_SEQ_CST))
+			return true;
+	return false;
+}
+
+/* Who comes writes his token, then sets the flag. */
+void weft_pins_unserve(struct weft_dev *dev)
+{
+	uint32_t *flags = &dev->maps.cfg->flags;
+
+	if (!(__atomic_load_n(flags, __ATOMIC_RELAXED) & WEFT_DEV_SERVED) || any_served(dev))
+		return;
+	__atomic_fetch_and(flags, ~WEFT_DEV_SERVED, __ATOMIC_SEQ_CST);
+	/* somebody has come in between */
+	if (any_served(dev))
+		__atomic_fetch_or(flags, WEFT_DEV_SERVED, __ATOMIC_SEQ_CST);
 }

@@ -420,6 +420,7 @@ int weft_pins_purge_dead(struct weft_dev *dev)
 	if (token < 0)
 		return token;
 	n = purge_dead(dev);
+	weft_pins_unserve(dev);
 	weft_pins_unlock(token);
 	return n;
 }

@@ -177,9 +177,9 @@ without_it() {
 	start b
 	t -- finish_both c s ++ "most of a transfer without any weftd: every byte is right"
 	run_as $ALICE b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
+	serve s "$LAB_B" --region 4m --conns 1 --qps 1 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
-	writer c "$LAB_A" --qps 2 --time 20 --max 256k "$LAB_IF_A=10.9.0.2:7000"
+	writer c "$LAB_A" --qps 1 --time 20 --max 256k "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
 	kill_9 a
 	kill -KILL "$SERVER"

@@ -130,22 +130,7 @@ void held_each(void (*fn)(struct served *s, void *arg), void *arg)
 	pthread_mutex_unlock(&list_lock);
 }
 
-/* ---- while it has clients the device stays, whoever dies ---- */
-
-static bool has_clients(const struct weft_dev *dev)
-{
-	for (unsigned i = 0; i < WEFT_PROCS; i++)
-		if (dev->maps.own->proc[i].token[0])
-			return true;
-	return false;
-}
-
-/* Between taking a slot and marking the device nobody may find that it has no clients. */
-void held_served(const char *ifname, struct weft_dev *dev)
-{
-	(void)ifname;
-	__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_SERVED, __ATOMIC_SEQ_CST);
-}
+/* ---- devices with clients ---- */
 
 static void tidy_one(struct served *s, void *arg)
 {
@@ -156,12 +141,6 @@ static void tidy_one(struct served *s, void *arg)
 		return;
 	weft_doorbell_keep(dev); /* a client might have told it to go with its last user */
 	weft_pins_purge_dead(dev);
-	if (has_clients(dev))
-		return;
-	__atomic_fetch_and(&dev->maps.cfg->flags, ~WEFT_DEV_SERVED, __ATOMIC_SEQ_CST);
-	/* somebody has come in between */
-	if (has_clients(dev))
-		held_served(s->conf.ifname, dev);
 }
 
 void held_tidy(void)

@@ -176,7 +176,8 @@ static int enter(struct proc *p, struct weftd_welcome *w, int fds[WEFTD_FDS])
 	if (p->guard_fd < 0)
 		return weft_err_quiet(-p->guard_fd, dev->ifname, "the slot cannot be locked");
 	memcpy(o->token, p->token, sizeof(o->token));
-	held_served(dev->ifname, dev);
+	/* the device stays, whoever dies; in this order, see weft_pins_unserve() */
+	__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_SERVED, __ATOMIC_SEQ_CST);
 	err = move_in(p, fds);
 	w->slot = dev->slot;
 	w->ifindex = dev->ifindex;

@@ -61,8 +61,7 @@ int held_get(const char *ifname, bool back, struct held **out);
 void held_put(struct held *h);
 /* Each device that is open, with its lock held. */
 void held_each(void (*fn)(struct served *s, void *arg), void *arg);
-void held_served(const char *ifname, struct weft_dev *dev); /* it has a client: it stays */
-void held_tidy(void);                                       /* now and then */
+void held_tidy(void); /* now and then */
 void held_close_all(void);
 
 /* ---- proc.c: processes ---- */

@@ -1,36 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* netops: READs, atomics and requests of several pieces, each against a model of the peer's memory. Public API only. */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include "netcommon.h"
-
-/*
- * The peer's region: a part that nobody changes, a part for each QP that only
- * that QP writes, and counters that all change by atomics.
- */
-#define FIXED    (1ull << 20)
-#define OWN      (1ull << 20)
-#define QPS      4
-#define COUNTERS 4
-#define REGION   (FIXED + QPS * OWN + 4096)
-#define AT_COUNT (FIXED + QPS * OWN)
-#define SEED     0x0b5e55ed
-#define ROUNDS   nw.rounds
-
-struct hello {
-	uint32_t key, shut; /* the region's, and that of one that allows nothing */
-	uint64_t len;
-};
-
-static uint8_t byte_at(uint64_t i)
-{
-	uint64_t x = (i + SEED) * 0x9e3779b97f4a7c15ull;
-
-	return x >> 56;
-}
+#include "netops.h"
+#include "netrefused.h"
 
 /* ---- server ---- */
 
@@ -85,52 +60,6 @@ static int server(const char *ifname, const char *addr)
 }
 
 /* ---- client ---- */
-
-struct client {
-	struct weft_dev *dev;
-	struct weft_qp *qp;
-	struct hello h;
-	uint8_t *mem; /* targets and sources */
-	struct weft_mr *mr, *source;
-	uint8_t *model; /* of the own part */
-	uint64_t own;   /* where that begins */
-	uint64_t rnd, ids;
-	uint64_t seen[COUNTERS]; /* last value seen of each counter */
-	unsigned added;          /* FADDs on counter 0 */
-	uint32_t writes;         /* messages that must have arrived */
-	unsigned index;
-	pthread_t thread;
-};
-#define MEM (4u << 20)
-
-static struct weft_wc reap(struct client *c, enum weft_wr_op op, uint32_t len)
-{
-	struct weft_wc wc = { 0 };
-	double end = now_s() + 20;
-	int n;
-
-	while (!(n = weft_cq_poll(weft_qp_cq(c->qp), &wc, 1)) && now_s() < end)
-		;
-	if (!n)
-		bad("qp %u: no completion within 20 s", c->index);
-	else if (wc.status == WEFT_WC_SUCCESS &&
-		 (wc.op != op || wc.len != len || wc.wr_id != c->ids))
-		bad("qp %u: completion of op %u, %u bytes, id %llu instead of %u, %u, %llu",
-		    c->index, wc.op, wc.len, (unsigned long long)wc.wr_id, op, len,
-		    (unsigned long long)c->ids);
-	if (!n)
-		wc.status = WEFT_WC_GENERAL_ERR;
-	return wc;
-}
-
-static bool post(struct client *c, const struct weft_wr *wr, int n)
-{
-	int r = weft_post(c->qp, wr, n);
-
-	if (r != n)
-		bad("qp %u: weft_post %d: %d %s", c->index, n, r, weft_strerror_last());
-	return r == n;
-}
 
 static uint32_t some_len(struct client *c)
 {
@@ -336,19 +265,6 @@ static void locked(struct client *c)
 		bad("qp %u: the lock it holds has %llu", c->index, (unsigned long long)*old);
 }
 
-static void join(struct client *c, const char *addr)
-{
-	struct weft_qp_opts o = { .size = sizeof(o), .timeout_ms = 5000 };
-	size_t len;
-
-	need(weft_connect(c->dev, addr, &o, &c->qp), "weft_connect");
-	memcpy(&c->h, weft_qp_private(c->qp, &len), sizeof(c->h));
-	must(len == sizeof(c->h) && c->h.len == REGION, "private data");
-	need(weft_alloc(c->dev, MEM, (void **)&c->mem), "weft_alloc");
-	need(weft_mr_reg(c->dev, NULL, c->mem, MEM, WEFT_LOCAL_WRITE, &c->mr), "weft_mr_reg");
-	need(weft_mr_reg(c->dev, NULL, c->mem, MEM, WEFT_LOCAL, &c->source), "weft_mr_reg");
-}
-
 static void *worker(void *arg)
 {
 	struct client *c = arg;
@@ -410,90 +326,6 @@ static int client(const char *ifname, const char *addr)
 		bad("%u changes under the lock, the value is %llu", nw.qps * ROUNDS,
 		    (unsigned long long)got);
 	say("writes %u", cl[0].writes);
-	weft_close(dev);
-	return wrong != 0;
-}
-
-/* ---- what must be refused ---- */
-
-static void refused(struct weft_dev *dev, const char *addr, const char *what, struct weft_wr wr,
-		    enum weft_wc_status want)
-{
-	struct client c = { .dev = dev };
-	struct weft_sge g;
-	struct weft_wc wc;
-
-	join(&c, addr);
-	memset(c.mem, 0x77, 4096);
-	g = (struct weft_sge){ .mr = c.mr, .off = 0, .len = wr.op == WEFT_WR_READ ? 100 : 8 };
-	wr.sge = &g;
-	wr.nsge = 1;
-	wr.rkey = wr.rkey ? c.h.shut : c.h.key;
-	wr.wr_id = c.ids = 1;
-	if (post(&c, &wr, 1)) {
-		wc = reap(&c, wr.op, g.len);
-		say("%s: %s", what, weft_wc_str(wc.status));
-		if (wc.status != want)
-			bad("%s: \"%s\" instead of \"%s\"", what, weft_wc_str(wc.status),
-			    weft_wc_str(want));
-	}
-	for (int i = 0; i < 4096; i++)
-		if (c.mem[i] != 0x77) {
-			bad("%s: memory has changed", what);
-			break;
-		}
-	weft_qp_close(c.qp);
-}
-
-static void local_errors(struct weft_dev *dev, const char *addr)
-{
-	struct client c = { .dev = dev };
-	struct weft_sge g[9];
-	struct weft_wr wr = { .sge = g, .nsge = 1 };
-	struct {
-		const char *what;
-		struct weft_wr wr;
-		struct weft_sge g;
-	} no[] = {
-		{ "READ into a source", { .op = WEFT_WR_READ }, { .len = 8 } },
-		{ "op 99", { .op = 99 }, { .len = 8 } },
-		{ "flags", { .flags = 0x8000 }, { .len = 8 } },
-		{ "an atomic of 4 bytes", { .op = WEFT_WR_FETCH_ADD }, { .len = 4 } },
-		{ "bounds", { .op = WEFT_WR_WRITE }, { .off = MEM - 4, .len = 8 } },
-		{ "no pieces", { .nsge = 99 }, { .len = 8 } },
-	};
-
-	join(&c, addr);
-	for (unsigned i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
-		wr = no[i].wr;
-		g[0] = no[i].g;
-		g[0].mr = wr.op == WEFT_WR_FETCH_ADD ? c.mr : c.source;
-		wr.sge = g;
-		wr.nsge = wr.nsge ? 9 : 1;
-		if (weft_post(c.qp, &wr, 1) != -EINVAL)
-			bad("%s: not refused", no[i].what);
-		else
-			say("%s: %s", no[i].what, weft_strerror_last());
-	}
-	weft_qp_close(c.qp);
-}
-
-static int errors(const char *ifname, const char *addr)
-{
-	struct weft_dev *dev;
-
-	need(weft_open(ifname, NULL, &dev), "weft_open");
-	local_errors(dev, addr);
-	refused(dev, addr, "READ without the right",
-		(struct weft_wr){ .op = WEFT_WR_READ, .rkey = 1 }, WEFT_WC_REM_ACCESS_ERR);
-	refused(dev, addr, "READ across the end",
-		(struct weft_wr){ .op = WEFT_WR_READ, .roff = REGION - 99 },
-		WEFT_WC_REM_ACCESS_ERR);
-	refused(dev, addr, "atomic without the right",
-		(struct weft_wr){ .op = WEFT_WR_FETCH_ADD, .rkey = 1 }, WEFT_WC_REM_ACCESS_ERR);
-	refused(dev, addr, "atomic at an odd address",
-		(struct weft_wr){ .op = WEFT_WR_CMP_SWAP, .roff = AT_COUNT + 4 },
-		WEFT_WC_REM_ACCESS_ERR);
 	weft_close(dev);
 	return wrong != 0;
 }

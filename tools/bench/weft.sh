@@ -84,7 +84,7 @@ weft_bw_daemon() {
 }
 
 weft_read() {
-	WEFT_OP=read weft_bw "$@"
+	WEFT_OP="read" weft_bw "$@"
 }
 
 # weft_toggled TOPOLOGY: with telemetry and without it, in turn under one transfer

@@ -8,13 +8,13 @@
 
 #include "daemon_wire.h"
 
-const struct weftd_op_desc weftd_op_desc[WEFTD_OPS_COUNT] = {
+const struct weft_daemon_op weft_daemon_ops[WEFTD_OPS_COUNT] = {
 #define X(name, req, rep, in, out) { #name, sizeof(req), sizeof(rep), in, out },
 	WEFTD_OPS(X)
 #undef X
 };
 
-int weftd_send(int fd, const struct weftd_msg *m, size_t len, const int *fds, unsigned n)
+int weft_daemon_send(int fd, const struct weftd_msg *m, size_t len, const int *fds, unsigned n)
 {
 	char control[CMSG_SPACE(WEFTD_FDS * sizeof(int))] __attribute__((aligned(8))) = { 0 };
 	struct iovec iov = { .iov_base = (void *)m, .iov_len = WEFTD_HEAD + len };
@@ -55,7 +55,7 @@ static void take_fds(struct msghdr *msg, int fds[WEFTD_FDS], unsigned *n)
 	}
 }
 
-int weftd_recv(int fd, struct weftd_msg *m, int fds[WEFTD_FDS], unsigned *n)
+int weft_daemon_recv(int fd, struct weftd_msg *m, int fds[WEFTD_FDS], unsigned *n)
 {
 	char control[CMSG_SPACE(WEFTD_FDS * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = m, .iov_len = sizeof(*m) };

@@ -127,19 +127,19 @@ struct weftd_msg {
 #define WEFTD_HEAD offsetof(struct weftd_msg, u)
 
 /* Sizes of the bodies, and how many descriptors. */
-struct weftd_op_desc {
+struct weft_daemon_op {
 	const char *name;
 	uint16_t req, rep;
 	uint8_t fds_in, fds_out;
 };
-extern const struct weftd_op_desc weftd_op_desc[WEFTD_OPS_COUNT];
+extern const struct weft_daemon_op weft_daemon_ops[WEFTD_OPS_COUNT];
 
 /* daemon_wire.c. Send m with `len` bytes of body and n descriptors. 0 or -errno. */
-int weftd_send(int fd, const struct weftd_msg *m, size_t len, const int *fds, unsigned n);
+int weft_daemon_send(int fd, const struct weftd_msg *m, size_t len, const int *fds, unsigned n);
 /*
  * Receive one. Length of the body or -errno (-ECONNRESET: the other side is gone, -EPROTO: no such
  * message). Up to WEFTD_FDS descriptors, *n of them; on an error there are none.
  */
-int weftd_recv(int fd, struct weftd_msg *m, int fds[WEFTD_FDS], unsigned *n);
+int weft_daemon_recv(int fd, struct weftd_msg *m, int fds[WEFTD_FDS], unsigned *n);
 
 #endif

@@ -83,7 +83,7 @@ static void remember(struct weft_remote *r, const struct weftd_msg *m)
 static int check_reply(struct weftd_msg *m, const struct weftd_msg *req, int len, int *got,
 		       unsigned n, int *fds, unsigned want)
 {
-	const struct weftd_op_desc *d = &weftd_op_desc[req->op];
+	const struct weft_daemon_op *d = &weft_daemon_ops[req->op];
 	bool ok = len >= 0 && m->op == req->op && m->seq == req->seq &&
 		  (m->err ? len == WEFTD_TEXT && m->err < 0 && m->err > -4096 && !n
 			  : len == d->rep && n == want);
@@ -111,14 +111,14 @@ static int exchange(struct weft_chan *ch, struct weftd_msg *m, int fd, int *fds,
 
 	req.seq = ++ch->seq;
 	req.err = 0;
-	if (weftd_send(ch->fd, &req, weftd_op_desc[req.op].req, &fd, fd >= 0))
+	if (weft_daemon_send(ch->fd, &req, weft_daemon_ops[req.op].req, &fd, fd >= 0))
 		return -EPIPE;
 	do
 		err = poll(&p, 1, timeout_ms);
 	while (err < 0 && errno == EINTR);
 	if (err <= 0)
 		return -EPIPE;
-	len = weftd_recv(ch->fd, m, got, &ngot);
+	len = weft_daemon_recv(ch->fd, m, got, &ngot);
 	err = check_reply(m, &req, len, got, ngot, fds, n);
 	if (err == -EPIPE)
 		*m = req; /* to be sent again */

@@ -69,10 +69,10 @@ static int ask(int fd, struct weftd_msg *m, int pass, int *fds, unsigned *n)
 	int got[WEFTD_FDS], len, err;
 	unsigned k;
 
-	err = weftd_send(fd, m, weftd_op_desc[m->op].req, &pass, pass >= 0);
+	err = weft_daemon_send(fd, m, weft_daemon_ops[m->op].req, &pass, pass >= 0);
 	if (err)
 		return -ECONNRESET;
-	len = weftd_recv(fd, m, got, &k);
+	len = weft_daemon_recv(fd, m, got, &k);
 	if (len < 0)
 		return -ECONNRESET;
 	if (n)
@@ -131,7 +131,7 @@ static void one_message(int fd)
 
 	fill(&m, sizeof(m));
 	m.op = draw() % 8 ? draw() % WEFTD_OPS_COUNT : draw();
-	len = draw() % 4 && m.op < WEFTD_OPS_COUNT ? weftd_op_desc[m.op].req
+	len = draw() % 4 && m.op < WEFTD_OPS_COUNT ? weft_daemon_ops[m.op].req
 						   : draw() % (sizeof(m.u) + 1);
 	if (m.op == WEFTD_qp_live && draw() % 4)
 		n = 1;
@@ -142,9 +142,9 @@ static void one_message(int fd)
 		m.u.mr_drop.n = draw() % 2 ? draw() % 80 : draw();
 	for (int i = 0; i < n; i++)
 		pass[i] = draw() % 2 ? my_fds[draw() % WEFTD_FDS] : fd;
-	if (weftd_send(fd, &m, len, pass, n > WEFTD_FDS ? WEFTD_FDS : n) || !(draw() % 16))
+	if (weft_daemon_send(fd, &m, len, pass, n > WEFTD_FDS ? WEFTD_FDS : n) || !(draw() % 16))
 		return;
-	if (weftd_recv(fd, &m, fds, &got) >= 0)
+	if (weft_daemon_recv(fd, &m, fds, &got) >= 0)
 		while (got)
 			close(fds[--got]);
 }

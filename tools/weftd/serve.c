@@ -147,7 +147,7 @@ static int know(int fd, struct peer *p)
 
 static int reply(int fd, struct weftd_msg *m, int err, const int *fds, unsigned n)
 {
-	size_t len = weftd_op_desc[m->op].rep;
+	size_t len = weft_daemon_ops[m->op].rep;
 
 	m->err = err;
 	if (err) {
@@ -160,7 +160,7 @@ static int reply(int fd, struct weftd_msg *m, int err, const int *fds, unsigned 
 		len = WEFTD_TEXT;
 		n = 0;
 	}
-	return weftd_send(fd, m, len, fds, n);
+	return weft_daemon_send(fd, m, len, fds, n);
 }
 
 /* -EPROTO and others end the connection. */
@@ -186,7 +186,7 @@ static int greet(struct conn *c, struct weftd_msg *m, struct proc **p)
 
 static int answer(struct conn *c, struct weftd_msg *m, int len, int fd, struct proc **p)
 {
-	const struct weftd_op_desc *d = &weftd_op_desc[m->op];
+	const struct weft_daemon_op *d = &weft_daemon_ops[m->op];
 	int out = -1, err;
 
 	if (len != d->req || (fd >= 0) != d->fds_in || (m->op == WEFTD_hello) != !*p)
@@ -210,7 +210,7 @@ static void *run(void *arg)
 	unsigned n;
 
 	do {
-		len = weftd_recv(c->fd, &m, fds, &n);
+		len = weft_daemon_recv(c->fd, &m, fds, &n);
 		err = len < 0 ? len : n > 1 ? -EPROTO : answer(c, &m, len, n ? fds[0] : -1, &p);
 		while (n)
 			close(fds[--n]);

@@ -725,6 +725,13 @@ local function message_len(tvb, at)
 	end
 end
 
+-- Has a connection been set up on this stream?
+local function begun()
+	local stream = tcp_stream()
+
+	return stream and setups[stream.value] ~= nil
+end
+
 function cm.dissector(tvb, pinfo, root)
 	local at, infos = 0, {}
 
@@ -739,6 +746,9 @@ function cm.dissector(tvb, pinfo, root)
 			pinfo.desegment_offset = at
 			pinfo.desegment_len = need == 0 and DESEGMENT_ONE_MORE_SEGMENT or need - left
 			return tvb:len()
+		end
+		if not need and at == 0 and not begun() then
+			return 0 -- somebody else's, on a port that is ours by preference only
 		end
 		pinfo.cols.protocol = "weft setup"
 		tree = root:add(cm, tvb(at, need or left))

@@ -50,6 +50,9 @@ static int reap(struct client *c)
 			say("failed %u at %.3f: %s, %llu completed of %llu posted", c->index,
 			    now_s(), weft_wc_str(wc[i].status), (unsigned long long)c->polled - 1,
 			    (unsigned long long)c->posted);
+		} else if (c->failed == WEFT_WC_FLUSH_ERR) {
+			/* what stopped the QP may be behind one that was not acknowledged */
+			c->failed = wc[i].status;
 		} else if (wc[i].status != WEFT_WC_FLUSH_ERR && wc[i].status != c->failed) {
 			bad("%s behind %s", weft_wc_str(wc[i].status), weft_wc_str(c->failed));
 		}

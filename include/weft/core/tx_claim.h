@@ -225,7 +225,9 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	}
 	bit = weft_psn_bit(psn);
 	w = weft_psn_word(psn);
-	tx->own[w] &= ~bit;
+	/* other CPUs read this line with every ACK: WRITEs leave it alone */
+	if (tx->own[w] & bit)
+		tx->own[w] &= ~bit;
 	if (q->op) {
 		tx->own[w] |= bit;
 		tx->taken[w] &= ~bit;

@@ -159,9 +159,10 @@ still() {	# no packet is out at A
 
 # ---- traces ----
 
-traffic() {
+traffic() {	# [OPTIONS]: of the writer, else bursts and pauses
 	serve s "$LAB_B" --region 4m --conns 1 "$LAB_IF_B=:7000"
-	writer c "$LAB_A" --stress --limit 60000 --time 60 "$LAB_IF_A=10.9.0.2:7000"
+	[ $# -gt 0 ] || set -- --stress --limit 60000
+	writer c "$LAB_A" --time 60 "$@" "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
 	until_true 5 sent_more 100
 }
@@ -255,7 +256,7 @@ memory_gone() {
 
 link_lost() {
 	local last
-	traffic
+	traffic --fixed 1m	# something is on its way at any time
 	last=$(ask "$LAB_B" qp "$LAB_IF_B" '.[0].qpn')
 	a qp set "$LAB_IF_A" "$(ask "$LAB_A" qp "$LAB_IF_A" '.[0].qpn')" cwnd 64
 	ip -n "$LAB_A" link set "$LAB_IF_A" down

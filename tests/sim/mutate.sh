@@ -153,7 +153,7 @@ mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
 mutant I3-done tx_score.h 's/tx->cons : (weft_slot_ssn.*);/tx->cons : \1 + 1;/' 'I3 '
 mutant I3-own tx_score.h 's/a->answer \? bit : bit & ~own/bit/' 'I3 '
-mutant I3-cum tx_score.h 's/weft_mask\(lo, hi\) & ~tx->own\[w\];/weft_mask(lo, hi);/' 'I3 '
+mutant I3-cum tx_score.h 's/^\t\tm &= ~tx->own\[w\];//' 'I3 '
 mutant I3-bits tx_score.h 's/a->sack & ~tx->own\[weft_psn_word\(a->sack_base\)\] &/a->sack \&/' 'I[23] '
 mutant I3-ask tx_claim.h 's/^\t\ttx->own\[w\] \|= bit;//' 'I[23] '
 mutant I3-write tx_claim.h 's/^\t\ttx->own\[w\] &= ~bit;/\t\t;/' 'take__place' test_core_ask

@@ -157,6 +157,13 @@ lab_no_xdp() {
 	! ip -n "$1" -d link show dev "$2" | grep -q 'prog/xdp'
 }
 
+# The control QP is idle: the data QP is the one that has sent much. Into $qpn and $json.
+busy_qp() {
+	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	qpn=$(packets_of "$json" | awk -F: '$2 > 10000 { print $1 }')
+	[ -n "$qpn" ]
+}
+
 cwnd() {
 	local qpn json slow fast a b
 	: >"$LAB_TMP/perf"
@@ -166,10 +173,7 @@ cwnd() {
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 6 --verify -j \
 		>"$LAB_TMP/perf0" 2>&1
 	writer=$LAB_SPAWNED
-	until_true 20 sent_more 10000
-	# the control QP is idle: the data QP is the one with packets out
-	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
-	qpn=$(packets_of "$json" | sort -t: -k2n | tail -n 1 | cut -d: -f1)
+	until_true 20 busy_qp
 	note "$json"
 	t -- "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 2 ++ "cwnd of a busy QP is set to 2"
 	sleep 0.5

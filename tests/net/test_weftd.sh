@@ -106,7 +106,7 @@ at_work() {
 	t "$(awk '/^CapEff/ { print "0x" $2 }' "/proc/${PID[a]}/status") == 0xc000003000" \
 		"weftd has the capabilities of its unit, and no others"
 	run_as $ALICE b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
+	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 4 --time 2 --src 4m --max 1m "$LAB_IF_A=10.9.0.2:7000"
 	t -- lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10 ++ "users without privileges connect"
@@ -123,7 +123,7 @@ at_work() {
 over_its_death() {
 	local i server short late
 	run_as $ALICE b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
+	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 4 --time 3 --src 4m --max 256k "$LAB_IF_A=10.9.0.2:7000"
 	t -- lab_wait_line "$LAB_TMP/c" '^qp 3: .*connected' "$CLIENT" 10 ++ "writing, both by way of weftd"
@@ -166,7 +166,7 @@ over_its_death() {
 # Nobody needs weftd to go on, nor to hear of an error.
 without_it() {
 	run_as $ALICE b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
+	serve s "$LAB_B" --region 4m --conns 2 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 2 --time 2 --src 4m --max 256k "$LAB_IF_A=10.9.0.2:7000"
 	# connections that are being made do not bear so long an outage
@@ -196,7 +196,7 @@ without_it() {
 clients_killed() {
 	local left
 	run_as $ALICE b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
+	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 4 --time 20 "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
@@ -238,7 +238,7 @@ quotas() {
 		perf write "${DEV[b]}" 10.9.0.1 ++ "a process of another namespace"
 	# half of the tokens: 50% of budget x domains, over two QPs
 	run_as in-process b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
+	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $BOB a
 	writer c "$LAB_A" --qps 4 --time 2 --cwnd 512 "$LAB_IF_A=10.9.0.2:7000"
 	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10

@@ -296,6 +296,19 @@ lab_ring_drops() {
 		END { print n + 0 }'
 }
 
+# Remove what ip and libxdp make in bpffs when they load a program, unless others use it. "ip" and
+# "xdp" may lead to "tc".
+lab_loader_dirs() {
+	local dir
+	for dir in xdp tc; do
+		rmdir "/sys/fs/bpf/$dir/globals" "/sys/fs/bpf/$dir" 2>/dev/null
+	done
+	for dir in ip xdp; do
+		[ -e /sys/fs/bpf/tc ] || [ ! -L "/sys/fs/bpf/$dir" ] || rm -f "/sys/fs/bpf/$dir"
+	done
+	return 0
+}
+
 # Remove the topology: processes first, then namespaces (and with them links and programs).
 lab_down() {
 	local ns i pin pids=(${LAB_PIDS[@]+"${LAB_PIDS[@]}"})

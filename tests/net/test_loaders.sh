@@ -333,9 +333,5 @@ for part in loaders unload_first renamed unload_under_users refused other_abi ki
 	tap_part $part && $part
 done
 lab_stop "$LAB_SPAWNED"
-# what ip and libxdp make on the way, unless others use it
-for dir in xdp tc; do
-	rmdir "/sys/fs/bpf/$dir/globals" "/sys/fs/bpf/$dir" 2>/dev/null
-done
-[ -e /sys/fs/bpf/tc ] || rm -f /sys/fs/bpf/ip	# leads there
+lab_loader_dirs
 tap_end

@@ -488,4 +488,5 @@ done
 tap_part device_lost || both_down
 lab_down
 tap_part silence && silence
+lab_loader_dirs
 tap_end

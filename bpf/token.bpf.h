@@ -67,6 +67,14 @@ static __always_inline bool wait_over(struct weft_devrun *run, __u32 dom, __u32 
 	return READ_ONCE(*w) & bit && __sync_fetch_and_and(w, ~bit) & bit;
 }
 
+/* Does any? All of the list in four loads from a line that the caller has read: in a full domain each ACK asks. */
+static __always_inline bool any_waits(const struct weft_devrun *run, __u32 dom)
+{
+	const __u64 *w = (const __u64 *)run->dom[dom & (WEFT_DOMAINS - 1)].wait;
+
+	return (READ_ONCE(w[0]) | READ_ONCE(w[1]) | READ_ONCE(w[2]) | READ_ONCE(w[3])) != 0;
+}
+
 /* The slot of the QP whose turn it is, which then waits no more, or -1. */
 STEP int next_turn(__u32 dom)
 {

@@ -302,7 +302,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 
 	prod = READ_ONCE(ring->sq_prod);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
-	if (unlikely(room <= 0))
+	if (unlikely(room <= 0) && any_waits(run, dom))
 		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);

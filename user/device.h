@@ -56,7 +56,11 @@ void weft_pins_close_maps(struct weft_dev *dev);
 int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
 /* Can what is asked for be had? Who came first has decided. */
 int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts);
-/* guard.c: weftd's own lock on the slot, with weft_pins_lock() or before anybody has the slot's. */
+/* guard.c: lock the directory <kind><slot> among the pins: its descriptor, or -errno. */
+int weft_pins_lock_slot(struct weft_dev *dev, char kind, uint32_t slot, bool make);
+/* weftd's own lock on the slot, with weft_pins_lock() or before anybody has the slot's. */
+int weft_pins_lock_slot(struct weft_dev *dev, char kind, uint32_t slot,
+			bool make); /* its descriptor, or -errno */
 int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make);
 bool weft_pins_guarded(struct weft_dev *dev, uint32_t slot);
 void weft_pins_unserve(

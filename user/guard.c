@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Slots of processes that weftd serves: its own lock on them, and whether there are any. */
+/* Locks of process slots: the process's, and weftd's own on those that it serves; whether there are any. */
 #include <stdio.h>
 #include <unistd.h>
 #include <sys/file.h>
 
 #include "device.h"
 
-/*
- * The lock of a slot that weftd serves is in its client's hands, who might give it up while weftd
- * still works for him: so as long as it does, weftd has a lock of its own.
- */
-int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make)
+/* The directory <kind><slot>, locked; -EWOULDBLOCK: somebody has it. */
+int weft_pins_lock_slot(struct weft_dev *dev, char kind, uint32_t slot, bool make)
 {
 	char name[16];
 	int fd;
 
-	snprintf(name, sizeof(name), "g%u", slot);
+	snprintf(name, sizeof(name), "%c%u", kind, slot);
 	if (make && mkdirat(dev->pin_fd, name, 0700) && errno != EEXIST)
 		return -errno;
 	fd = openat(dev->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -28,6 +25,15 @@ int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make)
 		return err;
 	}
 	return fd;
+}
+
+/*
+ * The lock of a slot that weftd serves is in its client's hands, who might give it up while weftd
+ * still works for him: so as long as it does, weftd has a lock of its own.
+ */
+int weft_pins_guard(struct weft_dev *dev, uint32_t slot, bool make)
+{
+	return weft_pins_lock_slot(dev, 'g', slot, make);
 }
 
 bool weft_pins_guarded(struct weft_dev *dev, uint32_t slot)

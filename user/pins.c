@@ -354,24 +354,13 @@ int weft_pins_purge_owner(struct weft_dev *dev, uint32_t slot)
 
 /* ---- process slots ---- */
 
-/* The directory of a slot, locked; -EWOULDBLOCK: somebody lives there. */
+/* The place of a process, locked; -EWOULDBLOCK: somebody lives there, or weftd serves him. */
 static int lock_slot(struct weft_dev *dev, uint32_t slot, bool make)
 {
-	char name[16];
-	int fd;
+	int fd = weft_pins_lock_slot(dev, 'p', slot, make);
 
-	snprintf(name, sizeof(name), "p%u", slot);
-	if (make && mkdirat(dev->pin_fd, name, 0700) && errno != EEXIST)
-		return -errno;
-	fd = openat(dev->pin_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
+		return fd;
 	if (weft_pins_guarded(dev, slot)) {
 		release(fd);
 		return -EWOULDBLOCK;

@@ -86,10 +86,14 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
-	if (op == WEFT_DB_LOOK)
+	if (op == WEFT_DB_LOOK) {
 		late = weft_tx_timeout(&q->tx, now, conf, &r);
-	else
+		weft_tx_probe(&q->tx, now);
+		if (unlikely(q->tx.rnr))
+			publish_rnr(&q->tx, ring);
+	} else {
 		weft_cc_update(&q->tx.cc, conf, &none);
+	}
 	wnd = window(cfg, run, &q->tx);
 	n = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
 	first = q->tx.inflight == 0;
@@ -150,6 +154,43 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
 		return drop(st, fill);
 	return spawn(st, wk, n);
+}
+
+/*
+ * The library has posted receives that a peer waits for: the doorbell's frame becomes the RESUME
+ * that says so. 1: it did.
+ */
+STEP int send_resume(struct xdp_md *ctx, __u32 qpn)
+{
+	struct weft_qpctl *ctl = sender(qpn);
+	struct weft_stats *st = stats_get();
+	union weft_hdr_words *u;
+	struct weft_ring *ring;
+	struct work *wk = work_get();
+	__u32 hl;
+
+	if (!st || !wk)
+		return 0;
+	ring = ctl ? ring_get(ctl) : NULL;
+	if (!ring) {
+		st->drop.doorbell++;
+		return 0;
+	}
+	u = &wk->out;
+	__builtin_memset(u, 0, sizeof(*u));
+	u->h.ver = WEFT_WIRE_VER;
+	u->h.op = WEFT_OP_RESUME;
+	u->h.dqpn = bpf_htonl(ctl->dqpn);
+	u->h.conn = bpf_cpu_to_be64(ctl->conn);
+	u->h.ts = bpf_htonl(now_ticks());
+	u->h.ack.epoch = bpf_htonl(rq_epoch(ctl));
+	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+	if (frame_resize(ctx, frame_len(ctx), hl) || frame_finish(ctx, ctl, wk, 0)) {
+		st->drop.fill++;
+		return 0;
+	}
+	count(st, tx_resume);
+	return 1;
 }
 
 /*

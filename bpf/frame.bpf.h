@@ -30,18 +30,19 @@ struct weft_pkt {
  * interrupted by another on its CPU: all of them hold off softirqs.
  */
 struct work {
-	struct weft_pkt pkt;      /* as received */
-	struct weft_seg seg;      /* claimed, to be sent */
-	__u32 now;                /* when it was claimed, ticks */
-	__u32 cpu;                /* with V_MOVE */
-	__s32 hand;               /* with V_HAND */
-	__u32 acked;              /* when the ACK was scored, ticks; 0: it was not */
-	__u32 wrote;              /* work requests that it completed */
-	__u32 answer;             /* 1: what it brought is in memory */
-	__u32 again;              /* 1: a request in a clone, which is not cloned again */
-	__u64 result;             /* of an atomic */
-	__u32 left;               /* clones asked for that weft_fill has not seen yet */
-	__u32 asked;              /* when they were, ticks */
+	struct weft_pkt pkt; /* as received */
+	struct weft_seg seg; /* claimed, to be sent */
+	__u32 now;           /* when it was claimed, ticks */
+	__u32 cpu;           /* with V_MOVE */
+	__s32 hand;          /* with V_HAND */
+	__u32 acked;         /* when the ACK was scored, ticks; 0: it was not */
+	__u32 wrote;         /* work requests that it completed */
+	__u32 answer;        /* 1: what it brought is in memory */
+	__u32 again;         /* 1: a request in a clone, which is not cloned again */
+	__u64 result;        /* of an atomic */
+	struct weft_rq_sge sge[WEFT_RQ_SGES]; /* of a receive, read once */
+	__u32 left;                           /* clones asked for that weft_fill has not seen yet */
+	__u32 asked;                          /* when they were, ticks */
 	__u32 held;               /* 1: frames went out that the driver may not have been told of */
 	union weft_hdr_words out; /* header to be sent */
 	__u8 sum[512];            /* the last bytes of a packet, while they are summed */

@@ -65,6 +65,21 @@ struct {
 	__array(values, struct proc_rings);
 } rings SEC(".maps");
 
+/* receive queues: index -> its elements, the first is the head */
+struct rq_elems {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(max_entries, 2);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct weft_rqe));
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, WEFT_RQS);
+	__type(key, __u32);
+	__array(values, struct rq_elems);
+} rqs SEC(".maps");
+
 /* liveness: an AF_XDP socket per process slot; the kernel empties it at death */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);

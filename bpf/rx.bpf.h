@@ -142,8 +142,10 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	WRITE_ONCE(ring->rx_err, code);
 	bpf_spin_unlock(&q->lock);
 	/* once: the peer may go on for long */
-	if (first)
+	if (first) {
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+		wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);
+	}
 	if (first)
 		tele_event(slot, refused, 0, code, psn, 0);
 	return reply_nak(ctx, st, ctl, wk, code, psn);
@@ -154,22 +156,28 @@ STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_stats *st = stats_get();
-	bool arrived;
-	__u32 was;
+	bool arrived, solicited;
+	__u32 was, sol;
 
 	if (!ctl || !q || !ring || !st)
 		return 0;
 	bpf_spin_lock(&q->lock);
 	was = q->rx.msn - q->rx.quiet;
+	sol = q->rx.solicited;
 	weft_rx_catch_up(&q->rx);
 	arrived = q->rx.msn - q->rx.quiet != was;
+	solicited = q->rx.solicited != sol;
 	WRITE_ONCE(ring->rx_msn, q->rx.msn);
-	if (arrived)
+	if (arrived) {
+		WRITE_ONCE(ring->received, q->rx.rdone);
 		WRITE_ONCE(ring->arrived, q->rx.msn - q->rx.quiet);
+	}
 	bpf_spin_unlock(&q->lock);
 	/* whoever has committed and not yet advanced will find nothing to tell */
 	if (arrived)
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	if (solicited)
+		wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);
 	return 0;
 }
 

@@ -121,11 +121,34 @@ static __always_inline __u8 wire_op(__u32 op)
 	return WEFT_OP_DATA;
 }
 
+/* What waits for a receive of the peer's, for the timer; locked. */
+static __always_inline void publish_rnr(const struct weft_tx *tx, struct weft_ring *ring)
+{
+	WRITE_ONCE(ring->tx_rnr, tx->rnr);
+	WRITE_ONCE(ring->tx_probes, tx->probes);
+}
+
 enum fill_result {
 	FILL_OK,
 	FILL_SMALL, /* the frame cannot grow: use a clone */
 	FILL_BAD,   /* local error; the token dies */
 };
+
+/* The header of what takes a receive of the peer's. */
+static __always_inline void takes(struct weft_hdr *h, const struct weft_seg *seg)
+{
+	h->data.rsn = bpf_htonl(seg->asn);
+	if (seg->op == WEFT_WQE_SEND) {
+		h->data.rkey = 0;
+		h->data.roff = 0;
+	}
+	if (seg->wflags & WEFT_WQE_IMM) {
+		h->flags |= WEFT_F_IMM;
+		h->data.imm = bpf_htonl((__u32)seg->operand);
+	}
+	if (seg->wflags & WEFT_WQE_SOL)
+		h->flags |= WEFT_F_SOL;
+}
 
 /* Put the claimed segment work.seg into the frame: length, payload, all headers. */
 STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
@@ -136,6 +159,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	const struct weft_seg *seg;
 	struct weft_hdr *h;
 	__u32 hl, len;
+	int own;
 
 	if (!wk || !ctl || !st)
 		return FILL_BAD;
@@ -143,8 +167,9 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	h = &wk->out.h;
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 	/* who asks for bytes sends none, and must have a place for them */
-	len = seg->op ? 0 : seg->len;
-	mr = local_mr(ctl, seg, seg->op ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL);
+	own = weft_wqe_own(seg->op);
+	len = own ? 0 : seg->len;
+	mr = local_mr(ctl, seg, own ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL);
 	if (!mr || len > WEFT_PAYLOAD_MAX) {
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
@@ -167,7 +192,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	h->rsvd0 = 0;
 	h->data.rkey = bpf_htonl(seg->rkey);
 	h->data.roff = bpf_cpu_to_be64(seg->roff);
-	if (unlikely(seg->op >= WEFT_WQE_FADD)) {
+	if (unlikely(weft_wqe_atomic(seg->op))) {
 		h->atomic.asn = bpf_htonl(seg->asn);
 		h->atomic.operand = bpf_cpu_to_be64(seg->operand);
 		h->atomic.compare = bpf_cpu_to_be64(seg->compare);
@@ -175,12 +200,14 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		h->data.msn = bpf_htonl(seg->msn);
 		h->data.moff = bpf_htonl(seg->moff);
 		h->data.mlen = bpf_htonl(seg->mlen);
-		h->data.rlen = seg->op ? bpf_htonl(seg->len) : 0;
-		h->data.rsvd = 0;
+		h->data.rlen = own ? bpf_htonl(seg->len) : 0;
+		h->data.rsn = 0;
+		if (unlikely(weft_wqe_takes(seg->op, seg->wflags)))
+			takes(h, seg);
 	}
 	if (frame_finish(ctx, ctl, wk, len))
 		return FILL_SMALL;
-	if (seg->op)
+	if (own)
 		count(st, tx_ask);
 	else
 		count(st, tx_data);
@@ -228,6 +255,8 @@ static __always_inline void ack_of(const struct work *wk, struct weft_ack *a)
 	a->sack = bpf_be64_to_cpu(h->ack.sack);
 	a->flags = h->flags;
 	a->answer = wk->answer;
+	a->rnr = h->op == WEFT_OP_RNR;
+	a->epoch = bpf_ntohl(h->ack.epoch);
 }
 
 /* 0: go on with it as an ACK; else it is dropped. */
@@ -322,6 +351,10 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 				weft_ring_absorb(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
+		if (unlikely(a.rnr || a.flags & WEFT_F_RQ))
+			publish_rnr(&q->tx, ring);
+		if (unlikely(a.rnr))
+			WRITE_ONCE(ring->tx_rnrs, ring->tx_rnrs + 1);
 	}
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
@@ -332,6 +365,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	}
 
 	count(st, rx_ack);
+	st->count.rx_rnr += a.rnr;
 	st->count.lost += r.lost;
 	st->count.surplus += r.surplus;
 	wk->acked = now;
@@ -373,6 +407,23 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		return V_HAND;
 	count(st, absorbed);
 	return V_DROP;
+}
+
+/* The peer has posted receives; what starts, starts as after a doorbell. */
+static __always_inline int tx_resume(struct weft_stats *st, const struct weft_qpctl *ctl,
+				     __u32 epoch, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct weft_ring *ring = ring_get(ctl);
+
+	if (!q || !ring)
+		return -1;
+	bpf_spin_lock(&q->lock);
+	weft_tx_resume(&q->tx, epoch);
+	publish_rnr(&q->tx, ring);
+	bpf_spin_unlock(&q->lock);
+	count(st, rx_resume);
+	return 0;
 }
 
 /* The peer refused: the work request fails, and the QP with it. */

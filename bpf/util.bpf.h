@@ -11,6 +11,7 @@
 
 #define READ_ONCE(x)     (*(volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#define likely(x)        __builtin_expect(!!(x), 1)
 #define unlikely(x)      __builtin_expect(!!(x), 0)
 /* keep the compiler from moving a bound away from its use */
 #define opaque(x)        asm volatile("" : "+r"(x))
@@ -106,6 +107,23 @@ static __always_inline struct weft_ring *ring_get(const struct weft_qpctl *ctl)
 	void *inner = bpf_map_lookup_elem(&rings, &owner);
 
 	return inner ? bpf_map_lookup_elem(inner, &idx) : NULL;
+}
+
+/* An element of the QP's receive queue, the head or 1 + entry; or NULL. */
+static __always_inline void *rq_elem(const struct weft_qpctl *ctl, __u32 at)
+{
+	__u32 rq = ctl->rq - 1;
+	void *inner = bpf_map_lookup_elem(&rqs, &rq);
+
+	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
+}
+
+/* Receives that have been posted to it, ever. */
+static __always_inline __u32 rq_epoch(const struct weft_qpctl *ctl)
+{
+	const struct weft_rq *rq = rq_elem(ctl, 0);
+
+	return rq ? READ_ONCE(rq->prod) : 0;
 }
 
 /*

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The XDP programs: NIC, doorbell, clones on their way out, other CPUs. Follow a packet from weft_nic(). */
 #include "ask.bpf.h"
+#include "recv.bpf.h"
 #include "capture.bpf.h"
 #include "doorbell.bpf.h"
 
@@ -47,9 +48,12 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 		return drop(st, length);
 	switch (h->op) {
 	case WEFT_OP_DATA:
+	case WEFT_OP_SEND:
 	case WEFT_OP_REPLY: break;
 	case WEFT_OP_ACK:
+	case WEFT_OP_RNR:
 	case WEFT_OP_NAK:
+	case WEFT_OP_RESUME:
 	case WEFT_OP_READ:
 	case WEFT_OP_FADD:
 	case WEFT_OP_CSWAP:
@@ -100,6 +104,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 
 	switch (p->u.h.op) {
 	case WEFT_OP_DATA:
+	case WEFT_OP_SEND:
 	case WEFT_OP_READ:
 	case WEFT_OP_FADD:
 	case WEFT_OP_CSWAP:
@@ -107,9 +112,20 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 			st->drop.closed++;
 			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED, bpf_ntohl(p->u.h.psn));
 		}
-		return p->u.h.op == WEFT_OP_DATA ? rx_data(ctx, ctl, wk, st, slot)
-						 : rx_ask(ctx, ctl, wk, st, slot);
+		if (p->u.h.op == WEFT_OP_DATA && likely(!(p->u.h.flags & WEFT_F_IMM)))
+			return rx_data(ctx, ctl, wk, st, slot);
+		if (p->u.h.op == WEFT_OP_DATA || p->u.h.op == WEFT_OP_SEND)
+			return rx_recv(ctx, ctl, wk, st, slot);
+		return rx_ask(ctx, ctl, wk, st, slot);
+	case WEFT_OP_RESUME:
+		if (state != WEFT_QP_RTS)
+			return drop(st, closed);
+		if (tx_resume(st, ctl, bpf_ntohl(p->u.h.ack.epoch), slot))
+			return drop(st, owner);
+		v = ring_bell(ctx, WEFT_DB_GROW, ctl->qpn);
+		return v == V_MOVE || v == V_FILL ? V_DROP : v;
 	case WEFT_OP_REPLY:
+	case WEFT_OP_RNR:
 	case WEFT_OP_ACK:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
@@ -182,11 +198,16 @@ int weft_db(struct xdp_md *ctx)
 		return XDP_DROP;
 	/* Nothing is under way on this CPU now: clones that could not be made are not awaited. */
 	wk->left = wk->held = 0;
-	if (db_parse(ctx, &db) || (db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)) {
+	if (db_parse(ctx, &db) ||
+	    (db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK && db.op != WEFT_DB_RESUME)) {
 		st->drop.doorbell++;
 		return XDP_DROP;
 	}
-	v = bell(ctx, st, &db);
+	if (db.op == WEFT_DB_RESUME)
+		v = send_resume(ctx, db.qpn) ? verdict_redirect(st, bpf_redirect_map(&nic, 0, 0))
+					     : V_DROP;
+	else
+		v = bell(ctx, st, &db);
 	return action(v == V_MOVE ? move(st) : v);
 }
 

@@ -167,7 +167,7 @@ static int64_t check(const struct weft_qp *qp, const struct weft_wr *wr)
 	const char *obj = qp->dev->ifname;
 	uint64_t len = 0;
 
-	if ((unsigned)wr->op > WEFT_WR_CMP_SWAP)
+	if ((unsigned)wr->op > WEFT_WR_SEND)
 		return weft_err_quiet(EINVAL, obj, "no such operation: %u", (unsigned)wr->op);
 	if (wr->flags & ~WEFT_WR_UNSIGNALED)
 		return weft_err_quiet(EINVAL, obj, "unknown flags of a request: 0x%x", wr->flags);
@@ -268,7 +268,8 @@ enum {
 	WEFT_WR_WRITE_ = WEFT_WR_WRITE,
 	WEFT_WR_READ_ = WEFT_WR_READ,
 	WEFT_WR_FADD_ = WEFT_WR_FETCH_ADD,
-	WEFT_WR_CSWAP_ = WEFT_WR_CMP_SWAP
+	WEFT_WR_CSWAP_ = WEFT_WR_CMP_SWAP,
+	WEFT_WR_SEND_ = WEFT_WR_SEND
 };
 WEFT_WQE_OPS(X)
 #undef X

@@ -14,7 +14,7 @@
 
 /* An enum, for the BTF of every object: it tells who finds a program loaded what that speaks. */
 enum weft_abi_version {
-	WEFT_ABI = 4,
+	WEFT_ABI = 5,
 };
 
 /* Registered memory: chunks of mmapable array maps. */
@@ -28,6 +28,7 @@ enum weft_abi_version {
 #define WEFT_PROCS       64   /* processes that use a device */
 #define WEFT_PROC_QPS    64   /* QPs a process holds on a device */
 #define WEFT_CQS         256  /* CQs a device holds */
+#define WEFT_RQS         256  /* receive queues a device holds */
 #define WEFT_EVENTS_LEN  4096 /* bytes of a CQ's ring buffer */
 #define WEFT_SPAWN_MAX   64   /* frames a doorbell makes at most */
 
@@ -75,6 +76,7 @@ struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: 
 	__u32 pool[WEFT_POOLS];
 	__u32 chunks[WEFT_POOLS]; /* of that pool */
 	__u32 cq[WEFT_CQS];
+	__u32 rq[WEFT_RQS];
 	struct weft_owner { /* a process slot's; valid while its directory is locked */
 		__u32 uid, pid;
 		__u64 token[2]; /* weftd's: who knows it is that process; 0: no client of weftd */
@@ -122,6 +124,7 @@ enum weft_qp_state {
 
 #define WEFT_QPF_V6         0x1
 #define WEFT_QPF_CSUM       0x2 /* UDP checksum on everything this QP sends */
+#define WEFT_QPF_SRQ        0x4 /* its receive queue is shared */
 
 struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by XDP */
 	__u32 state; /* enum weft_qp_state */
@@ -143,6 +146,8 @@ struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by X
 	__u32 doms; /* domains that may hold tokens (bit each); 0: only where the doorbell rings */
 	__u8 cpu_of[WEFT_DOMAINS]; /* a CPU of each of them */
 	__u32 asked;               /* packets: cwnd, had its owner no share to keep to */
+	__u32 rq;                  /* index of its receive queue + 1; 0: it has none */
+	__u32 rq_mask;             /* entries of that - 1 */
 	__u64 created;             /* CLOCK_MONOTONIC, ns */
 };
 
@@ -220,6 +225,7 @@ enum weft_db_op {
 	WEFT_DB_FILL,     /* XDP to itself: devmap entry, fill this clone */
 	WEFT_DB_GROW,     /* XDP to itself: another CPU may start tokens */
 	WEFT_DB_ASK, /* XDP to itself: devmap entry, answer the request behind this in this clone */
+	WEFT_DB_RESUME, /* receives were posted, and the peer waits for them */
 };
 
 struct weft_db { /* behind an Ethernet header */
@@ -279,19 +285,23 @@ enum weft_drop {
 
 /* What happened otherwise. */
 #define WEFT_COUNTS(X)                                                 \
-	X(rx_data, "DATA placed")                                      \
+	X(rx_data, "DATA and SEND placed")                             \
 	X(rx_bytes, "payload bytes placed")                            \
-	X(rx_dup, "DATA and atomics answered again")                   \
+	X(rx_dup, "DATA, SEND and atomics answered again")             \
 	X(rx_ce, "requests that arrived with CE")                      \
 	X(rx_ask, "READ and atomic carried out for the peer")          \
 	X(rx_reply, "answers to own ones, put into memory")            \
-	X(rx_ack, "ACK and REPLY scored")                              \
+	X(rx_ack, "ACK, REPLY and RNR scored")                         \
 	X(rx_nak, "NAK received")                                      \
-	X(tx_data, "DATA sent")                                        \
+	X(rx_rnr, "of those scored, RNR")                              \
+	X(rx_resume, "RESUME received")                                \
+	X(tx_data, "DATA and SEND sent")                               \
 	X(tx_retx, "of those, retransmissions")                        \
 	X(tx_ask, "READ and atomic sent")                              \
 	X(tx_ack, "ACK and REPLY sent")                                \
 	X(tx_nak, "NAK sent")                                          \
+	X(tx_rnr, "RNR sent: no receive was posted")                   \
+	X(tx_resume, "RESUME sent")                                    \
 	X(lost, "packets convicted as lost")                           \
 	X(timeout, "looks that found an RTO passed")                   \
 	X(absorbed, "tokens absorbed: nothing to send or window full") \
@@ -328,8 +338,9 @@ struct weft_stats { /* per-CPU map stats[0]; field names show in bpftool */
 
 _Static_assert(sizeof(struct weft_wqe) == 64, "send queue entry");
 _Static_assert(sizeof(struct weft_tx_slot) == 16, "slot");
-_Static_assert(sizeof(struct weft_ring) == 320 + 64 * WEFT_SQ_DEPTH, "ring");
+_Static_assert(sizeof(struct weft_ring) == 320 + 64 * WEFT_SQ_DEPTH + 4 * WEFT_RQ_BIND, "ring");
 _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
+_Static_assert(sizeof(struct weft_rq) == sizeof(struct weft_rqe), "elements of a receive queue");
 _Static_assert(sizeof(struct weft_devcfg) == 48, "devcfg");
 _Static_assert(sizeof(struct weft_devrun) == 64 + 64 * WEFT_DOMAINS, "devrun");
 _Static_assert(sizeof(struct weft_db) == 20, "doorbell");

@@ -221,6 +221,7 @@ enum weft_wr_op {
 	WEFT_WR_READ,      /* the peer's memory to local memory */
 	WEFT_WR_FETCH_ADD, /* 8 bytes of the peer's: add to them, return what they were */
 	WEFT_WR_CMP_SWAP, /* 8 bytes of the peer's: replace them if they are as told, return what they were */
+	WEFT_WR_SEND, /* local memory to where a receive of the peer's says */
 };
 
 struct weft_wc {

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define WEFT_WIRE_VER    2
+#define WEFT_WIRE_VER    3
 #define WEFT_UDP_PORT    4793  /* default destination port; 4791 belongs to RoCEv2 */
 #define WEFT_EV_PORT0    49152 /* UDP source port of entropy value 0 */
 #define WEFT_EV_MAX      64
@@ -23,7 +23,10 @@
 	X(READ, 4, 0, "asks for a segment of remote memory")                    \
 	X(FADD, 5, 0, "adds to 8 remote bytes, asks for what they were")        \
 	X(CSWAP, 6, 0, "replaces 8 remote bytes if they are as told, likewise") \
-	X(REPLY, 7, 1, "acknowledges one of those, with what it asked for")
+	X(REPLY, 7, 1, "acknowledges one of those, with what it asked for")     \
+	X(SEND, 8, 1, "segment of a SEND, placed where a receive says")         \
+	X(RNR, 9, 0, "no receive is posted for a request: to be sent again")    \
+	X(RESUME, 10, 0, "receives are posted again")
 
 enum weft_opcode {
 #define X(name, val, payload, text) WEFT_OP_##name = val,
@@ -39,7 +42,9 @@ enum weft_opcode {
 	X(PD, 4, "remote memory region is in another protection domain") \
 	X(CLOSED, 5, "remote queue pair is closed")                      \
 	X(MEMORY, 6, "remote memory is gone")                            \
-	X(ALIGN, 7, "atomic at an address that is no multiple of 8")
+	X(ALIGN, 7, "atomic at an address that is no multiple of 8")     \
+	X(LENGTH, 8, "SEND is longer than the receive that it takes")    \
+	X(RECEIVE, 9, "receive names memory that it may not")
 
 enum weft_nak {
 #define X(name, val, text) WEFT_NAK_##name = val,
@@ -52,6 +57,9 @@ enum weft_nak {
 #define WEFT_F_RETX 0x02 /* request: sent before (for captures and counters) */
 #define WEFT_F_CE   0x04 /* answer: the request arrived with ECN CE */
 #define WEFT_F_DUP  0x08 /* answer: the request had been seen before */
+#define WEFT_F_IMM  0x10 /* DATA, SEND: of a message with immediate data */
+#define WEFT_F_SOL  0x20 /* likewise: of a solicited one */
+#define WEFT_F_RQ   0x40 /* answer: `epoch` is valid */
 
 /*
  * The header. Every packet has the same 64 bytes, so that a DATA frame becomes
@@ -78,9 +86,12 @@ struct weft_hdr {
 			__be64 roff; /* where the payload goes, from the MR's start */
 			__be32 moff; /* offset of the payload in the message */
 			__be32 mlen; /* bytes in the whole message */
-			__be32 rlen; /* READ: bytes asked for; else 0 */
-			__be32 rsvd;
-		} data; /* and READ */
+			union {
+				__be32 rlen; /* READ: bytes asked for */
+				__be32 imm;  /* with F_IMM: immediate data; else 0 */
+			};
+			__be32 rsn; /* SEND, or F_IMM: number of the receive it takes; else 0 */
+		} data;             /* SEND, where rkey and roff are 0, and READ */
 		struct {
 			__be32 rkey;
 			__be32 asn;     /* number of the atomic on this QP, from 0 */
@@ -93,8 +104,9 @@ struct weft_hdr {
 			__be32 msn;       /* messages wholly placed, in order */
 			__be64 sack;      /* placed PSNs: bit i is sack_base + i */
 			__be32 sack_base; /* multiple of 64 */
-			__be32 rsvd[3];
-		} ack; /* and REPLY */
+			__be32 epoch;     /* receives the peer has posted, with F_RQ; else 0 */
+			__be32 rsvd[2];
+		} ack; /* REPLY, RNR; RESUME, where all but epoch is 0 */
 		struct {
 			__be32 code; /* enum weft_nak */
 			__be32 psn; /* the PSN that was refused: of the first refusal, ever after */

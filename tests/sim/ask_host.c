@@ -26,7 +26,7 @@ void ask_header(struct frame *f, const struct weft_seg *s)
 	f->h.data.moff = htobe32(s->moff);
 	f->h.data.mlen = htobe32(s->mlen);
 	f->h.data.rlen = s->op ? htobe32(s->len) : 0;
-	f->h.data.rsvd = 0;
+	f->h.data.rsn = 0;
 }
 
 /* Locked, as tx_reply() in bpf/tx.bpf.h; a locked section of its own. */

@@ -24,7 +24,7 @@ static const struct weft_cm_msg sample = {
 static void format__layout(void **state)
 {
 	static const uint8_t want[] = {
-		'W', 'E',  'F',  'T',  0,    1,    0,    2,    0,    1,    0, 5, 0,
+		'W', 'E',  'F',  'T',  0,    1,    0,    3,    0,    1,    0, 5, 0,
 		5,   0,    3,    0xff, 0xff, 0xff, 0xf0, 0,    0,    0x0d, 0, 0, 0,
 		0,   1,    0x12, 0xb9, 0,    0,    1,    2,    3,    4,    5, 6, 7,
 		8,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,    0, 0, 0,

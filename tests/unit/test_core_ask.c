@@ -368,7 +368,7 @@ static void corrupt__request_is_an_error(void **state)
 {
 	static const struct weft_wqe bad[] = {
 		{ .op = WEFT_WQE_OP_COUNT, .len = 8, .mlen = 8 },
-		{ .op = ~0u, .len = 8, .mlen = 8 },
+		{ .op = 0xffff, .len = 8, .mlen = 8 },
 		{ .op = WEFT_WQE_FADD, .len = 0, .mlen = 0 },
 		{ .op = WEFT_WQE_FADD, .len = 7, .mlen = 7 },
 		{ .op = WEFT_WQE_CSWAP, .len = 16, .mlen = 16 },

@@ -224,7 +224,7 @@ static void check__packets_of_the_protocol(void **state)
 		weft_check_expand(0, keys);
 		assert_int_equal(weft_check(u.w, keys), v[i].check0);
 	}
-	assert_int_equal(WEFT_WIRE_VER, 2);
+	assert_int_equal(WEFT_WIRE_VER, 3);
 	assert_int_equal(offsetof(struct weft_hdr, data.rlen), 56);
 	assert_int_equal(offsetof(struct weft_hdr, atomic.operand), 48);
 	assert_int_equal(offsetof(struct weft_hdr, atomic.compare), 56);

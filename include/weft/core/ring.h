@@ -3,6 +3,7 @@
 #ifndef WEFT_CORE_RING_H
 #define WEFT_CORE_RING_H
 
+#include <weft/core/recv.h>
 #include <weft/core/rx_track.h>
 #include <weft/core/tx_claim.h>
 #include <weft/core/tx_score.h>
@@ -14,8 +15,9 @@
  */
 struct weft_ring {
 	/* written by the application */
-	__u32 sq_prod; /* work requests posted, modulo 2^32 */
-	__u32 pad0[15];
+	__u32 sq_prod;   /* work requests posted, modulo 2^32 */
+	__u32 rq_polled; /* messages taken from `received` */
+	__u32 pad0[14];
 	/* written by XDP: sending side */
 	__u32 sq_done; /* work requests complete */
 	__u32 hint;    /* 1: tokens are at work; 0: ring the doorbell after posting */
@@ -24,19 +26,26 @@ struct weft_ring {
 	__u32 tx_err_ssn; /* work request that failed */
 	__u32 tx_una;     /* oldest PSN not delivered (for the timer) */
 	__u32 tx_fence;   /* target of the barriers */
-	__u32 pad1[9];
+	__u32 tx_rnr;     /* 1: the peer has no receive posted */
+	__u32 tx_rnrs;    /* how often it said so, ever: it is alive */
+	__u32 tx_probes;  /* how often it was asked since it last took something */
+	__u32 pad1[6];
 	/* written by XDP: receiving side */
 	__u32 arrived;  /* messages of the peer wholly placed, in order */
 	__u32 rx_err;   /* enum weft_nak that was sent; 0: none */
 	__u32 rx_fence; /* target of the barriers */
 	__u32 rx_msn;   /* the peer's work requests of any kind, in order: what the BYE tells him */
-	__u32 pad2[12];
+	__u32 received; /* receives complete, in order */
+	__u32 refused;  /* 1: there was none, and the peer waits; the application clears it */
+	__u32 pad2[10];
 	/* set by the application, cleared by XDP when it sends the event */
 	__u32 arm_tx;
 	__u32 pad3[15];
 	__u32 arm_rx;
-	__u32 pad4[15];
+	__u32 arm_sol; /* the same, for solicited messages only */
+	__u32 pad4[14];
 	struct weft_wqe sq[WEFT_SQ_DEPTH];
+	__u32 bind[WEFT_RQ_BIND]; /* which entry of a shared receive queue a number took, recv.h */
 };
 
 /*

@@ -22,13 +22,17 @@ struct weft_rx {
 	__u32 err;            /* enum weft_nak after a refusal: the QP is in error */
 	__u32 err_psn;        /* PSN refused */
 	__u32 quiet;          /* of msn: messages that the application is not told of */
-	__u32 pad[8];         /* behind the lock: to the end of its cache line */
+	__u32 rdone;          /* of msn: messages that took a receive */
+	__u32 solicited;      /* of rdone: those that wake who waits for such only */
+	__u32 pad[6];         /* behind the lock: to the end of its cache line */
 	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;
 		__u64 placed;
 		__u64 last;
 		__u64 quiet; /* of those in `last`: not an arrival */
-		__u64 pad[4];
+		__u64 recv;  /* of those in `last`: takes a receive */
+		__u64 sol;   /* of those in `recv`: solicited */
+		__u64 pad[2];
 	} word[WEFT_WIN_WORDS];
 	struct weft_rx_result { /* of the atomics last carried out, by their number */
 		__u64 value;
@@ -54,6 +58,17 @@ weft_inline void weft_rx_init(struct weft_rx *rx, __u32 psn0)
 {
 	__builtin_memset(rx, 0, sizeof(*rx));
 	rx->next = psn0;
+}
+
+/* Messages that took a receive are complete. Locked. */
+weft_inline void weft_rx_received(struct weft_rx *rx, struct weft_rx_word *w, __u64 recv)
+{
+	__u64 sol = *(volatile __u64 *)&w->sol & recv;
+
+	weft_fetched(__sync_fetch_and_and(&w->sol, ~recv));
+	weft_fetched(__sync_fetch_and_and(&w->recv, ~recv));
+	rx->solicited += weft_popcount(sol);
+	*(volatile __u32 *)&rx->rdone = rx->rdone + weft_popcount(recv);
 }
 
 /*
@@ -83,10 +98,13 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 		last = *(volatile __u64 *)&w->last & done;
 		if (last) {
 			__u64 quiet = *(volatile __u64 *)&w->quiet & last;
+			__u64 recv = *(volatile __u64 *)&w->recv & last;
 			__u32 n = weft_popcount(last), q = weft_popcount(quiet);
 
 			if (quiet)
 				weft_fetched(__sync_fetch_and_and(&w->quiet, ~quiet));
+			if (recv)
+				weft_rx_received(rx, w, recv);
 			weft_fetched(__sync_fetch_and_and(&w->last, ~last));
 			weft_fetched(__sync_fetch_and_sub(&rx->nlast, n - q));
 			rx->quiet += q;
@@ -139,11 +157,20 @@ weft_inline enum weft_rx_verdict weft_rx_take(struct weft_rx *rx, __u32 psn)
 	return WEFT_RX_NEW;
 }
 
+/* Let go of a PSN that was taken and cannot be placed now: the peer sends it again. */
+weft_inline void weft_rx_give_back(struct weft_rx *rx, __u32 psn)
+{
+	weft_fetched(
+		__sync_fetch_and_and(&rx->word[weft_psn_word(psn)].claimed, ~weft_psn_bit(psn)));
+}
+
 /* What the last segment of a message is to the application here. */
 enum weft_rx_last {
 	WEFT_RX_MORE = 0, /* not the last */
 	WEFT_RX_ARRIVAL,  /* counts as arrived, once everything before it is here */
 	WEFT_RX_QUIET,    /* nothing: the peer has only looked */
+	WEFT_RX_RECV,     /* an arrival that takes a receive */
+	WEFT_RX_SOL,      /* the same, and solicited */
 };
 
 weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, enum weft_rx_last last)
@@ -151,14 +178,18 @@ weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, enu
 	struct weft_rx_word *w = &rx->word[weft_psn_word(psn)];
 
 	if (weft_psn_diff(psn, *(volatile __u32 *)&rx->next) < 0) {
-		weft_fetched(__sync_fetch_and_and(&w->claimed, ~weft_psn_bit(psn)));
+		weft_rx_give_back(rx, psn);
 		return WEFT_RX_DUP;
 	}
 	if (last == WEFT_RX_QUIET)
 		weft_fetched(__sync_fetch_and_or(&w->quiet, weft_psn_bit(psn)));
+	if (last == WEFT_RX_SOL)
+		weft_fetched(__sync_fetch_and_or(&w->sol, weft_psn_bit(psn)));
+	if (last >= WEFT_RX_RECV)
+		weft_fetched(__sync_fetch_and_or(&w->recv, weft_psn_bit(psn)));
 	if (last)
 		weft_fetched(__sync_fetch_and_or(&w->last, weft_psn_bit(psn)));
-	if (last == WEFT_RX_ARRIVAL)
+	if (last && last != WEFT_RX_QUIET)
 		weft_fetched(__sync_fetch_and_add(&rx->nlast, 1));
 	return WEFT_RX_NEW;
 }

@@ -3,7 +3,7 @@
 #ifndef WEFT_CORE_TX_CLAIM_H
 #define WEFT_CORE_TX_CLAIM_H
 
-#include <weft/core/tx_state.h>
+#include <weft/core/tx_rnr.h>
 
 /* A segment to send. */
 struct weft_seg {
@@ -12,9 +12,10 @@ struct weft_seg {
 	__u32 lkey, rkey;
 	__u32 psn, msn;
 	__u32 moff, mlen, len;
-	__u32 op;   /* enum weft_wqe_op */
-	__u32 asn;  /* of an atomic: its number */
-	__u8 flags; /* WEFT_F_* */
+	__u16 op;     /* enum weft_wqe_op */
+	__u16 wflags; /* WEFT_WQE_* */
+	__u32 asn;    /* of an atomic: its number; else of the receive that it takes */
+	__u8 flags;   /* WEFT_F_* */
 	__u8 ev;
 	__u8 from; /* domain that lost `freed` tokens to this claim */
 	__u8 freed;
@@ -38,6 +39,7 @@ weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, 
 	out->lkey = q->lkey;
 	out->rkey = q->rkey;
 	out->op = q->op;
+	out->wflags = q->flags;
 	out->operand = q->operand;
 	out->compare = q->compare;
 	out->asn = q->asn;
@@ -68,6 +70,8 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 
 	if (tx->err || tx->inflight >= wnd)
 		return 0;
+	if (want && weft_tx_refused(tx))
+		return tx->probe;
 	if (queued && queued <= WEFT_SQ_DEPTH && want < 64) {
 		__u32 len = *(volatile __u32 *)&sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len;
 		__u32 sent = tx->seg * tx->payload;
@@ -85,23 +89,6 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 	room = wnd - tx->inflight;
 	want = want < room ? want : room;
 	return want < 64 ? want : 64;
-}
-
-/* Oldest lost PSN; call with nlost != 0. */
-weft_inline __u32 weft_tx_first_lost(const struct weft_tx *tx)
-{
-	__u32 base = tx->una & ~63u;
-
-	for (int i = 0; i <= WEFT_WIN_WORDS; i++) {
-		__u64 bits = tx->lost[weft_psn_word(base)];
-
-		if (i == 0)
-			bits &= ~(weft_psn_bit(tx->una) - 1);
-		if (bits)
-			return base + weft_ctz(bits);
-		base += 64;
-	}
-	return tx->una;
 }
 
 /*
@@ -175,6 +162,9 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		return WEFT_CLAIM_CWND;
 
 	if (tx->nlost) {
+		if (weft_tx_refused(tx) && !tx->probe)
+			return WEFT_CLAIM_RNR;
+		tx->probe = 0;
 		psn = weft_tx_first_lost(tx);
 		s = &tx->slot[weft_tx_at(psn)];
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
@@ -202,8 +192,9 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 
 		src = &weft_after(sq, prod)[tx->cons & (WEFT_SQ_DEPTH - 1)];
 		q->op = src->op;
-		if (q->op >= WEFT_WQE_FADD && !weft_tx_atomic_may(tx))
+		if (weft_wqe_atomic(q->op) && !weft_tx_atomic_may(tx))
 			return WEFT_CLAIM_WINDOW;
+		q->flags = src->flags;
 		q->loff = src->loff;
 		q->roff = src->roff;
 		q->len = src->len;
@@ -215,7 +206,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		q->moff = src->moff;
 		q->mlen = src->mlen;
 		if (q->mlen > WEFT_MSG_MAX || q->moff > q->mlen || q->len > q->mlen - q->moff ||
-		    q->op >= WEFT_WQE_OP_COUNT || (q->op >= WEFT_WQE_FADD && q->len != 8)) {
+		    q->op >= WEFT_WQE_OP_COUNT || (weft_wqe_atomic(q->op) && q->len != 8) ||
+		    (q->flags && weft_wqe_own(q->op))) {
 			tx->err = WEFT_TX_ERR_RING;
 			tx->err_ssn = tx->cons;
 			return WEFT_CLAIM_ERROR;
@@ -228,10 +220,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	/* other CPUs read this line with every ACK: WRITEs leave it alone */
 	if (tx->own[w] & bit)
 		tx->own[w] &= ~bit;
-	if (q->op) {
+	q->asn = tx->rsn;
+	if (weft_wqe_own(q->op)) {
 		tx->own[w] |= bit;
 		tx->taken[w] &= ~bit;
-		if (q->op >= WEFT_WQE_FADD) {
+		if (weft_wqe_atomic(q->op)) {
 			tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)] = psn;
 			q->asn = tx->atomics++;
 			tx->atomics_out++;
@@ -249,8 +242,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	} else {
 		tx->seg++;
 	}
-	if (out->flags & WEFT_F_LAST)
+	if (out->flags & WEFT_F_LAST) {
 		tx->ends++;
+		if (weft_wqe_takes(q->op, q->flags))
+			tx->rsn++;
+	}
 	if (!++tx->nxt)
 		tx->wraps++;
 	weft_tx_list(tx, s, psn, now, dom);

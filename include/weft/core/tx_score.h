@@ -11,6 +11,8 @@ struct weft_ack {
 	__u64 sack;
 	__u8 flags;
 	__u8 answer; /* 1: weft_tx_take() took what it brought, and that is in memory */
+	__u8 rnr; /* 1: an RNR; what else it says is as in any ACK, but its own PSN is not placed */
+	__u32 epoch; /* with WEFT_F_RQ: receives that the peer has posted */
 };
 
 /*
@@ -138,7 +140,7 @@ weft_inline int weft_tx_take(struct weft_tx *tx, __u32 psn, __u32 len, struct we
 	if (out->len != len)
 		return -1;
 	tx->taken[w] |= bit;
-	if (out->op >= WEFT_WQE_FADD)
+	if (weft_wqe_atomic(out->op))
 		tx->atomics_out--;
 	return 1;
 }
@@ -228,7 +230,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		weft_tx_cum(tx, a->cum);
 	bit = weft_psn_bit(a->psn);
 	own = tx->own[weft_psn_word(a->psn)] & bit;
-	if (weft_psn_diff(a->psn, tx->una) >= 0)
+	if (weft_psn_diff(a->psn, tx->una) >= 0 && !a->rnr)
 		weft_tx_mark(tx, a->psn & ~63u, a->answer ? bit : bit & ~own);
 	if (weft_psn_diff(a->sack_base + 63, tx->una) >= 0) {
 		__s32 lo = weft_psn_diff(tx->una, a->sack_base);
@@ -251,8 +253,8 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			weft_reo_spurious(&tx->rtt);
 		}
 		/* what it asked for is not here, and on no other CPU: ask again */
-		if (own && !weft_tx_delivered(tx, a->psn) &&
-		    !(tx->taken[weft_psn_word(a->psn)] & bit))
+		if ((own || a->rnr) && !weft_tx_delivered(tx, a->psn) &&
+		    !(tx->taken[weft_psn_word(a->psn)] & own))
 			weft_tx_lose(tx, s, a->psn);
 	} else {
 		tx->surplus++;
@@ -261,10 +263,14 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 			/* marked above, or its answer is on its way into memory */
-			if (!own || weft_tx_delivered(tx, a->psn))
+			if ((!own && !a->rnr) || weft_tx_delivered(tx, a->psn))
 				weft_slot_set(s, WEFT_SLOT_IDLE);
 		}
 	}
+	if (a->flags & WEFT_F_RQ)
+		weft_tx_resume(tx, a->epoch);
+	if (a->rnr && !weft_tx_delivered(tx, a->psn))
+		weft_tx_rnr(tx, weft_slot_ssn(tx, s), a->epoch, now);
 	weft_reo_calm(&tx->rtt);
 	tx->rtt.backoff = 0;
 	if (rtt < WEFT_TICKS_US(10000000)) {

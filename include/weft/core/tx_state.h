@@ -38,11 +38,12 @@
 enum weft_slot_state { WEFT_SLOT_IDLE = 0, WEFT_SLOT_OUT, WEFT_SLOT_LOST };
 
 /* Work requests: name, value, opcode on the wire, whether the peer must answer with more than an ACK. */
-#define WEFT_WQE_OPS(X)      \
-	X(WRITE, 0, DATA, 0) \
-	X(READ, 1, READ, 1)  \
-	X(FADD, 2, FADD, 1)  \
-	X(CSWAP, 3, CSWAP, 1)
+#define WEFT_WQE_OPS(X)       \
+	X(WRITE, 0, DATA, 0)  \
+	X(READ, 1, READ, 1)   \
+	X(FADD, 2, FADD, 1)   \
+	X(CSWAP, 3, CSWAP, 1) \
+	X(SEND, 4, SEND, 0)
 
 enum weft_wqe_op {
 #define X(name, val, wire, own) WEFT_WQE_##name = val,
@@ -51,6 +52,33 @@ enum weft_wqe_op {
 		WEFT_WQE_OP_COUNT,
 };
 
+/* Those that the peer must answer with more than an ACK, a bit each. */
+enum {
+#define X(name, val, wire, own) | (own) << (val)
+	WEFT_WQE_OWN = 0 WEFT_WQE_OPS(X)
+#undef X
+};
+
+/* flags of a work request */
+#define WEFT_WQE_IMM 0x1 /* WRITE, SEND: brings immediate data, which is in `operand` */
+#define WEFT_WQE_SOL 0x2 /* WRITE with immediate data, SEND: wakes who waits for such only */
+
+weft_inline int weft_wqe_own(__u32 op)
+{
+	return WEFT_WQE_OWN >> (op & 31) & 1;
+}
+
+weft_inline int weft_wqe_atomic(__u32 op)
+{
+	return op == WEFT_WQE_FADD || op == WEFT_WQE_CSWAP;
+}
+
+/* Does it take a receive of the peer's? */
+weft_inline int weft_wqe_takes(__u32 op, __u32 flags)
+{
+	return op == WEFT_WQE_SEND || (flags & WEFT_WQE_IMM);
+}
+
 /* A work request as it stands in the send queue. */
 struct weft_wqe {
 	__u64 loff; /* here: offset from the local MR's start */
@@ -58,9 +86,10 @@ struct weft_wqe {
 	__u32 len;  /* 0 to WEFT_MSG_MAX; of an atomic 8 */
 	__u32 lkey, rkey;
 	__u32 posted;  /* when, wire ticks; 0: not told. For statistics only */
-	__u32 op;      /* enum weft_wqe_op */
-	__u32 asn;     /* private copy: number of the atomic */
-	__u64 operand; /* of an atomic: what is added, or the new value */
+	__u16 op;      /* enum weft_wqe_op */
+	__u16 flags;   /* WEFT_WQE_* */
+	__u32 asn;     /* private copy: number of the atomic, or of the receive that it takes */
+	__u64 operand; /* of an atomic: what is added, or the new value; else immediate data */
 	__u64 compare; /* of CSWAP: the old value */
 	__u32 moff;    /* bytes of the message before this: work requests may be parts of one */
 	__u32 mlen;    /* of the whole message */
@@ -128,7 +157,15 @@ struct weft_tx {
 	__u32 wraps;       /* how often nxt has wrapped to 0 */
 	__u64 retransmits, spurious, timeouts, ce;
 	__u64 msgs, bytes; /* work requests begun, and what is in them */
-	__u32 pad1[8];
+	/* receives of the peer's, tx_rnr.h */
+	__u32 rsn;       /* number of the next one to be taken */
+	__u32 rnr;       /* 1: one was not there */
+	__u32 rnr_rsn;   /* the first of those that were not */
+	__u32 rnr_epoch; /* what the peer had posted when it said so */
+	__u32 epoch;     /* what it has posted, as last heard */
+	__u32 rnr_ts;    /* when it was last asked, ticks */
+	__u32 probes;    /* how often since something was taken */
+	__u32 probe;     /* 1: one packet may go all the same */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */
@@ -151,6 +188,7 @@ enum weft_claim {
 	WEFT_CLAIM_EMPTY,  /* nothing to send */
 	WEFT_CLAIM_CWND,   /* window full */
 	WEFT_CLAIM_WINDOW, /* PSN window full: wait for the oldest */
+	WEFT_CLAIM_RNR,    /* the peer has no receive for the oldest: wait until it has */
 	WEFT_CLAIM_ERROR,  /* the QP is in error */
 };
 

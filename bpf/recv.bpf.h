@@ -6,7 +6,34 @@
 #include "rx.bpf.h"
 #include "tx.bpf.h"
 
-#define NO_ENTRY 0xffffffff
+#define TAKE_TRIES 32 /* numbers that may take one at a time; what is further on comes again */
+
+/* Of a shared queue: what message rsn has taken, or the next one. */
+static __always_inline enum weft_rq_found find_shared(const struct weft_qpctl *ctl,
+						      struct weft_qprx *q, struct weft_ring *ring,
+						      struct weft_rq *rq, __u32 rsn, __u32 *at)
+{
+	enum weft_rq_found f = weft_rq_bound(ring->bind, rsn, at);
+
+	for (int i = 0; i < TAKE_TRIES && f != WEFT_RQ_OK; i++) {
+		const struct weft_rqe *e;
+		__u32 taken, entry;
+
+		if (weft_rq_next(rq, &taken) != WEFT_RQ_OK)
+			return WEFT_RQ_NONE;
+		e = rq_elem(ctl, 1 + (taken & ctl->rq_mask));
+		if (!e)
+			return WEFT_RQ_NONE;
+		entry = READ_ONCE(e->order);
+		bpf_spin_lock(&q->lock);
+		f = weft_rq_take(rq, ring->bind, &q->rx.rbound, rsn, READ_ONCE(ring->rq_polled),
+				 taken, entry);
+		bpf_spin_unlock(&q->lock);
+		if (f == WEFT_RQ_NONE)
+			return f;
+	}
+	return f == WEFT_RQ_OK ? weft_rq_bound(ring->bind, rsn, at) : WEFT_RQ_NONE;
+}
 
 /* Look for the entry of message rsn, without a lock where that will do. */
 static __always_inline enum weft_rq_found find_entry(const struct weft_qpctl *ctl,
@@ -14,7 +41,6 @@ static __always_inline enum weft_rq_found find_entry(const struct weft_qpctl *ct
 						     struct weft_rq *rq, __u32 rsn, __u32 *at)
 {
 	__u32 rdone = READ_ONCE(q->rx.rdone);
-	enum weft_rq_found f;
 
 	if (!rq)
 		return WEFT_RQ_NONE;
@@ -22,13 +48,7 @@ static __always_inline enum weft_rq_found find_entry(const struct weft_qpctl *ct
 		return weft_rq_own(rq, rsn, rdone, at);
 	if (rsn - rdone >= WEFT_WIN)
 		return WEFT_RQ_OLD;
-	f = weft_rq_bound(ring->bind, rsn, at);
-	if (f == WEFT_RQ_OK)
-		return f;
-	bpf_spin_lock(&q->lock);
-	f = weft_rq_take(rq, ring->bind, rsn, READ_ONCE(ring->rq_polled), at);
-	bpf_spin_unlock(&q->lock);
-	return f;
+	return find_shared(ctl, q, ring, rq, rsn, at);
 }
 
 /*

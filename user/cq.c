@@ -31,6 +31,10 @@ const char *weft_wc_str(enum weft_wc_status status)
 		[WEFT_WC_DEV_ERR] = "local interface failed",
 		[WEFT_WC_FLUSH_ERR] = "flushed",
 		[WEFT_WC_GENERAL_ERR] = "general error",
+		[WEFT_WC_REM_INV_REQ_ERR] = "message longer than the peer's receive",
+		[WEFT_WC_REM_OP_ERR] = "the peer's receive is not valid",
+		[WEFT_WC_LOC_LEN_ERR] = "message longer than the receive",
+		[WEFT_WC_RNR_RETRY_EXC_ERR] = "the peer posts no receive",
 	};
 
 	if ((unsigned)status >= sizeof(text) / sizeof(text[0]))
@@ -187,6 +191,7 @@ int weft_cq_add_qp(struct weft_cq *cq, struct weft_qp *qp)
 		__atomic_store_n(&l->n, l->n + 1, __ATOMIC_RELEASE);
 		qp->ring->arm_tx = !!(cq->armed & WEFT_ARM_TX);
 		qp->ring->arm_rx = !!(cq->armed & WEFT_ARM_RX);
+		qp->ring->arm_sol = !!(cq->armed & WEFT_ARM_SOL);
 	}
 	pthread_mutex_unlock(&cq->lock);
 	return err;
@@ -290,7 +295,11 @@ int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, int n)
 	for (unsigned i = 0; i < nq && got < n; i++) {
 		if (at >= nq)
 			at = 0;
-		got += take(l->qp[at++], wc + got, n - got);
+		struct weft_qp *qp = l->qp[at++];
+
+		got += take(qp, wc + got, n - got);
+		if (qp->rq && got < n)
+			got += weft_recv_take(qp, wc + got, n - got);
 	}
 	cq->next = at;
 	__atomic_store_n(&cq->busy, cq->busy + 1, __ATOMIC_RELEASE);
@@ -332,6 +341,8 @@ void weft_cq_arm(struct weft_cq *cq, unsigned what)
 			__atomic_store_n(&r->arm_tx, 1, __ATOMIC_RELAXED);
 		if (what & WEFT_ARM_RX)
 			__atomic_store_n(&r->arm_rx, 1, __ATOMIC_RELAXED);
+		if (what & WEFT_ARM_SOL)
+			__atomic_store_n(&r->arm_sol, 1, __ATOMIC_RELAXED);
 	}
 	__sync_synchronize();
 	pthread_mutex_unlock(&cq->lock);
@@ -370,6 +381,8 @@ void weft_cq_disarm(struct weft_cq *cq)
 			__atomic_store_n(&r->arm_tx, 0, __ATOMIC_RELAXED);
 		if (cq->armed & WEFT_ARM_RX)
 			__atomic_store_n(&r->arm_rx, 0, __ATOMIC_RELAXED);
+		if (cq->armed & WEFT_ARM_SOL)
+			__atomic_store_n(&r->arm_sol, 0, __ATOMIC_RELAXED);
 	}
 	cq->armed = 0;
 	drain(cq);
@@ -403,6 +416,9 @@ static bool ready(struct weft_cq *cq, unsigned what)
 			qp->seen_arrived = arrived;
 			yes = true;
 		}
+		if (qp->rq && what & (WEFT_ARM_RX | WEFT_ARM_SOL) &&
+		    weft_recv_ready(qp, !(what & WEFT_ARM_RX)))
+			yes = true;
 		if (status != qp->seen_status) {
 			qp->seen_status = status;
 			yes = true;
@@ -420,9 +436,10 @@ int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms)
 {
 	uint64_t end = timeout_ms > 0 ? weft_now_ns() + timeout_ms * 1000000ull : 0;
 
-	if (!what || what & ~(WEFT_ARM_TX | WEFT_ARM_RX))
+	if (!what || what & ~(WEFT_ARM_TX | WEFT_ARM_RX | WEFT_ARM_SOL))
 		return weft_err_quiet(EINVAL, cq->dev->ifname,
-				      "cannot wait for 0x%x; give WEFT_ARM_TX, WEFT_ARM_RX or both",
+				      "cannot wait for 0x%x; give WEFT_ARM_TX, WEFT_ARM_RX, "
+				      "WEFT_ARM_SOL or several of them",
 				      what);
 	for (;;) {
 		struct epoll_event ev;

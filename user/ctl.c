@@ -30,6 +30,7 @@
 #define BYE_WAIT     (100 * MS)  /* the peer said "closed"; its BYE says how far it got */
 #define DOWN_EARLY   (100 * MS)  /* a tick, a grace period and a wake-up, on a busy machine */
 #define PURGE        (1000 * MS) /* how often a busy device looks for what dead processes left */
+#define RNR_GAP      (200 * MS)  /* more than two probes of a peer without receives are apart */
 #define DB_FRAME_MIN 60
 
 enum tag { TAG_KICK, TAG_TIMER, TAG_NETLINK, TAG_QP };
@@ -170,6 +171,7 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 	uint32_t done = __atomic_load_n(&qp->ring->sq_done, __ATOMIC_ACQUIRE);
 	uint32_t una = __atomic_load_n(&qp->ring->tx_una, __ATOMIC_RELAXED);
 	uint64_t idle, again, limit;
+	uint32_t rnrs;
 
 	if (done != qp->seen_done || una != qp->seen_una) {
 		qp->seen_done = done;
@@ -178,8 +180,21 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 		qp->look_ns = 0;
 		return false;
 	}
+	/* it is there, and has nowhere to put what we send */
+	rnrs = __atomic_load_n(&qp->ring->tx_rnrs, __ATOMIC_RELAXED);
+	if (rnrs != qp->seen_rnrs) {
+		qp->seen_rnrs = rnrs;
+		qp->seen_ns = now;
+	}
 	idle = now - qp->seen_ns;
 	limit = qp->timeout_ms * MS;
+	if (__atomic_load_n(&qp->ring->tx_rnr, __ATOMIC_RELAXED)) {
+		limit += RNR_GAP;
+		if (qp->rnr_retries && qp->ring->tx_probes > qp->rnr_retries) {
+			weft_ctl_doom(c, qp, WEFT_WC_RNR_RETRY_EXC_ERR, 0);
+			return true;
+		}
+	}
 	/* there is no doubt about a link that is down: be in time with the error */
 	if (c->dev->down_ns)
 		limit -= limit / 4 < DOWN_EARLY ? limit / 4 : DOWN_EARLY;

@@ -16,6 +16,7 @@ struct weftd_mine {
 	uint32_t pools[WEFT_POOLS / 32];
 	uint32_t mrs[WEFT_MRS / 32];
 	uint32_t cqs[WEFT_CQS / 32];
+	uint32_t rqs[WEFT_RQS / 32];
 	uint32_t qps[WEFT_QPS / 32];
 	uint32_t failed[WEFT_QPS / 32]; /* of those: in error, which weftd may not know */
 };
@@ -51,7 +52,7 @@ struct weftd_take {
 	uint32_t ring, cwnd, nev;
 };
 struct weftd_live { /* as weft_live; the addresses are those of the socket that comes along */
-	uint32_t num, pd, cq, tx_psn, rx_psn, payload, dqpn, csum, port, pad;
+	uint32_t num, pd, cq, tx_psn, rx_psn, payload, dqpn, csum, port, rq, srq, pad;
 	uint64_t conn, secret, cpus;
 };
 struct weftd_lived {
@@ -90,6 +91,8 @@ struct weftd_tmpl {
 	X(mem_drop, struct weftd_none, struct weftd_none, 0, 0)   \
 	X(cq_new, struct weftd_none, struct weftd_u32, 0, 1)      \
 	X(cq_drop, struct weftd_u32, struct weftd_none, 0, 0)     \
+	X(rq_new, struct weftd_u32, struct weftd_u32, 0, 1)       \
+	X(rq_drop, struct weftd_u32, struct weftd_none, 0, 0)     \
 	X(qp_take, struct weftd_take, struct weftd_u32, 0, 0)     \
 	X(qp_live, struct weftd_live, struct weftd_lived, 1, 0)   \
 	X(qp_stop, struct weftd_nums, struct weftd_none, 0, 0)    \

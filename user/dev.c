@@ -470,12 +470,15 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 void weft_close(struct weft_dev *dev)
 {
 	struct weft_qp *qp;
+	struct weft_srq *srq;
 	struct weft_cq *cq;
 
 	if (!dev)
 		return;
 	while ((qp = LIST_FIRST(&dev->qps)))
 		weft_qp_close(qp);
+	while ((srq = LIST_FIRST(&dev->srqs)))
+		weft_srq_destroy(srq);
 	while ((cq = LIST_FIRST(&dev->cqs)))
 		if (weft_cq_destroy(cq))
 			break;

@@ -157,28 +157,39 @@ static void mem_drop_all(struct weft_dev *dev)
 			__atomic_store_n(&own->pool[i], 0, __ATOMIC_RELEASE);
 }
 
-/* ---- CQs ---- */
+/* ---- CQs, receive queues ---- */
 
-/* An index in `events` with this ring buffer in it. */
-static int publish_events(struct weft_dev *dev, int fd, uint32_t *idx)
+/* A free index in `map` with this one in it; owners: who has which of the n. */
+static int publish(struct weft_dev *dev, int map, uint32_t *owners, uint32_t n, int fd,
+		   uint32_t *idx)
 {
-	struct weft_owners *own = dev->maps.own;
 	int lock = weft_pins_lock(dev), err = -ENOSPC;
 
 	if (lock < 0)
 		return lock;
-	for (uint32_t i = 0; i < WEFT_CQS; i++) {
-		if (own->cq[i])
+	for (uint32_t i = 0; i < n; i++) {
+		if (owners[i])
 			continue;
-		err = bpf_map_update_elem(dev->maps.events, &i, &fd, BPF_ANY) ? -errno : 0;
+		err = bpf_map_update_elem(map, &i, &fd, BPF_ANY) ? -errno : 0;
 		if (!err) {
-			own->cq[i] = dev->slot + 1;
+			owners[i] = dev->slot + 1;
 			*idx = i;
 		}
 		break;
 	}
 	weft_pins_unlock(lock);
 	return err;
+}
+
+static void withdraw(struct weft_dev *dev, int map, uint32_t *owners, uint32_t idx)
+{
+	int lock = weft_pins_lock(dev);
+
+	bpf_map_delete_elem(map, &idx);
+	if (lock >= 0) {
+		owners[idx] = 0;
+		weft_pins_unlock(lock);
+	}
 }
 
 static int cq_new(struct weft_dev *dev, int *fd, uint32_t *idx)
@@ -188,7 +199,7 @@ static int cq_new(struct weft_dev *dev, int *fd, uint32_t *idx)
 	*fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "weft_events", 0, 0, WEFT_EVENTS_LEN, NULL);
 	if (*fd < 0)
 		return -errno;
-	err = publish_events(dev, *fd, idx);
+	err = publish(dev, dev->maps.events, dev->maps.own->cq, WEFT_CQS, *fd, idx);
 	if (err) {
 		close(*fd);
 		*fd = -1;
@@ -198,13 +209,32 @@ static int cq_new(struct weft_dev *dev, int *fd, uint32_t *idx)
 
 static void cq_drop(struct weft_dev *dev, uint32_t idx)
 {
-	int lock = weft_pins_lock(dev);
+	withdraw(dev, dev->maps.events, dev->maps.own->cq, idx);
+}
 
-	bpf_map_delete_elem(dev->maps.events, &idx);
-	if (lock >= 0) {
-		dev->maps.own->cq[idx] = 0;
-		weft_pins_unlock(lock);
+static int rq_new(struct weft_dev *dev, uint32_t depth, int *fd, uint32_t *idx)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	int err;
+
+	*fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "weft_rq", sizeof(uint32_t),
+			     sizeof(struct weft_rqe), depth + 1, &opts);
+	if (*fd < 0)
+		return -errno;
+	err = publish(dev, dev->maps.rqs, dev->maps.own->rq, WEFT_RQS, *fd, idx);
+	if (err) {
+		close(*fd);
+		*fd = -1;
+		return err;
 	}
+	dev->maps.own->rq_mask[*idx] = depth - 1;
+	return 0;
+}
+
+/* Its QPs are closed, and their grace period is over. */
+static void rq_drop(struct weft_dev *dev, uint32_t idx)
+{
+	withdraw(dev, dev->maps.rqs, dev->maps.own->rq, idx);
 }
 
 /* ---- QPs ---- */
@@ -307,6 +337,10 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 	ctl->pd = l->pd;
 	ctl->cq = l->cq;
 	ctl->payload = l->payload;
+	ctl->rq = l->rq;
+	ctl->rq_mask = l->rq ? dev->maps.own->rq_mask[(l->rq - 1) & (WEFT_RQS - 1)] : 0;
+	if (l->srq)
+		ctl->flags |= WEFT_QPF_SRQ;
 	ctl->conn = l->conn;
 	ctl->created = weft_now_ns();
 	choose_cpus(ctl, dev->maps.cfg, l->cpus);
@@ -413,6 +447,8 @@ const struct weft_priv weft_direct = {
 	.mem_drop_all = mem_drop_all,
 	.cq_new = cq_new,
 	.cq_drop = cq_drop,
+	.rq_new = rq_new,
+	.rq_drop = rq_drop,
 	.qp_take = qp_take,
 	.qp_live = qp_live,
 	.qp_stop = qp_stop,

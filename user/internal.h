@@ -30,7 +30,7 @@
 
 /* Pinned maps, opened: descriptors and, for mmapable ones, the mapping. */
 struct weft_maps {
-	int devcfg, devrun, owners, mrs, pools, qpctl, qptx, qprx, rings, xsks, events, stats;
+	int devcfg, devrun, owners, mrs, pools, qpctl, qptx, qprx, rings, xsks, events, rqs, stats;
 	int qptele, devtele;
 	struct weft_devcfg *cfg;
 	struct weft_devrun *run; /* atomics only */
@@ -118,6 +118,12 @@ struct weft_qp {
 	uint8_t wr_how[WEFT_DEPTH];  /* WEFT_HOW_* */
 	uint32_t wr_msn[WEFT_DEPTH]; /* messages posted before it */
 	uint32_t msn;                /* messages posted */
+	uint32_t fill;               /* weft_post(): entries written, not yet posted */
+	struct weft_mr *inl;         /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */
+	struct weft_srq *rq;         /* its receive queue, own or shared; NULL: none */
+	uint32_t recv_polled;        /* receives handed out */
+	uint32_t recv_flushed;       /* in error: of those that will complete no more, entries looked at */
+	SLIST_ENTRY(weft_qp) of_srq; /* rq->qps */
 	/* control */
 	LIST_ENTRY(weft_qp) link;
 	struct weft_pd *pd;
@@ -125,6 +131,7 @@ struct weft_qp {
 	unsigned ring_idx;
 	int cm_fd; /* TCP, open for life: its end is the peer's */
 	uint32_t timeout_ms;
+	uint32_t rnr_retries, seen_rnrs;
 	uint32_t seen_una, seen_done; /* control thread: progress */
 	uint64_t seen_ns;
 	uint64_t look_ns; /* control thread: not before that */
@@ -179,6 +186,7 @@ struct weft_dev {
 	LIST_HEAD(, weft_pd) pds;
 	LIST_HEAD(, weft_mr) mrs;
 	LIST_HEAD(, weft_cq) cqs;
+	LIST_HEAD(, weft_srq) srqs;
 	LIST_HEAD(, weft_qp) qps;
 	struct weft_pd *pd0;
 	uint32_t next_pd;
@@ -303,10 +311,51 @@ void weft_tmpl_build(struct weft_qpctl *ctl, const uint8_t smac[6], const uint8_
 uint32_t weft_path_payload(uint32_t mtu, bool v6); /* largest payload, multiple of 64 */
 
 /* post.c */
+/* May this piece be used so? And if not, -EINVAL, with what is wrong. */
+static inline bool weft_sge_ok(const struct weft_dev *dev, uint32_t pd, const struct weft_sge *g,
+			       unsigned right)
+{
+	const struct weft_mr *mr = g->mr;
+
+	return mr && mr->dev == dev && mr->pd->id == pd && (mr->access & right) &&
+	       g->off <= mr->len && g->len <= mr->len - g->off && g->len <= WEFT_MSG_MAX;
+}
+int weft_sge_err(struct weft_dev *dev, uint32_t pd, const struct weft_sge *g, unsigned right);
 /* Entries of a QP that has failed that are complete: those before done, and what the peer's BYE says. */
 uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod);
 /* The last entry of the request that entry `at` belongs to. */
 uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod);
+
+/* inline.c: memory for inline data, with the first request that has some */
+int weft_inline_alloc(struct weft_qp *qp);
+void weft_inline_free(struct weft_qp *qp);
+
+/* recv.c: receive queues */
+/* A receive queue, a QP's own or one that several share. */
+struct weft_srq {
+	struct weft_dev *dev;
+	struct weft_pd *pd;
+	LIST_ENTRY(weft_srq) link; /* dev->srqs, of shared ones */
+	bool shared;
+	uint32_t idx; /* in `rqs` */
+	int fd;
+	uint32_t depth; /* a power of 2 */
+	uint32_t prod;
+	struct weft_rq *head; /* the mapping; the entries follow */
+	struct weft_rqe *e;
+	uint64_t *wr_id;
+	uint8_t *busy;   /* posted, and its completion not polled (atomic) */
+	uint32_t *spare; /* shared: entries that are not */
+	uint32_t nspare;
+	pthread_mutex_t lock; /* qps, spare */
+	SLIST_HEAD(, weft_qp) qps;
+};
+int weft_recv_attach(struct weft_qp *qp, const struct weft_qp_opts *o); /* its queue, if any */
+void weft_recv_detach(struct weft_qp *qp);
+/* Receives of a QP that are complete, or flushed: up to n of them. */
+int weft_recv_take(struct weft_qp *qp, struct weft_wc *wc, int n);
+/* Is one complete; with sol: a solicited or failed one? */
+bool weft_recv_ready(const struct weft_qp *qp, bool sol);
 
 /* doorbell.c */
 int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len);

@@ -223,6 +223,7 @@ int weft_pins_open_maps(struct weft_dev *dev)
 		{ &m->rings, "rings", sizeof(uint32_t), WEFT_PROCS, NULL },
 		{ &m->xsks, "xsks", sizeof(uint32_t), WEFT_PROCS, NULL },
 		{ &m->events, "events", sizeof(uint32_t), WEFT_CQS, NULL },
+		{ &m->rqs, "rqs", sizeof(uint32_t), WEFT_RQS, NULL },
 		{ &m->stats, "stats", sizeof(struct weft_stats), 1, NULL },
 		{ &m->qptele, "qptele", sizeof(*m->tele), WEFT_QPS, (void **)&m->tele },
 		{ &m->devtele, "devtele", sizeof(*m->dtele), 1, (void **)&m->dtele },
@@ -249,7 +250,7 @@ static void unmap(void *p, size_t len)
 	{                                                                                      \
 		&(m)->devcfg, &(m)->devrun, &(m)->owners, &(m)->mrs, &(m)->pools, &(m)->qpctl, \
 			&(m)->qptx, &(m)->qprx, &(m)->rings, &(m)->xsks, &(m)->events,         \
-			&(m)->stats, &(m)->qptele, &(m)->devtele                               \
+			&(m)->rqs, &(m)->stats, &(m)->qptele, &(m)->devtele                               \
 	}
 
 void weft_pins_no_maps(struct weft_dev *dev)
@@ -310,6 +311,11 @@ static unsigned hide_owner(struct weft_dev *dev, uint32_t slot)
 			bpf_map_delete_elem(m->events, &i);
 			n++;
 		}
+	for (i = 0; i < WEFT_RQS; i++)
+		if (m->own->rq[i] == slot + 1) {
+			bpf_map_delete_elem(m->rqs, &i);
+			n++;
+		}
 	if (!bpf_map_delete_elem(m->rings, &slot))
 		n++;
 	return n + !!m->own->proc[slot].pid;
@@ -336,6 +342,9 @@ static void free_owner(struct weft_dev *dev, uint32_t slot)
 	for (i = 0; i < WEFT_CQS; i++)
 		if (m->own->cq[i] == slot + 1)
 			m->own->cq[i] = 0;
+	for (i = 0; i < WEFT_RQS; i++)
+		if (m->own->rq[i] == slot + 1)
+			m->own->rq[i] = 0;
 	m->own->proc[slot] = (struct weft_owner){ 0 };
 }
 

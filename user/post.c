@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* Posting WRITEs: into the shared ring, and the doorbell when no token is at work. */
+/* Posting requests: into the shared ring, and the doorbell when no token is at work. */
 #include <string.h>
 
 #include "internal.h"
@@ -8,15 +8,15 @@
 #define DB_FRAME_MIN 60
 #define FULL         "QP: its send queue is full; poll its completions first"
 
-/* Say which of the things that local_ok() wants is missing. */
-static int local_err(const struct weft_qp *qp, const struct weft_sge *g, unsigned right)
+/* Say which of the things that weft_sge_ok() wants is missing. */
+int weft_sge_err(struct weft_dev *dev, uint32_t pd, const struct weft_sge *g, unsigned right)
 {
 	const struct weft_mr *mr = g->mr;
-	const char *obj = qp->dev->ifname;
+	const char *obj = dev->ifname;
 
-	if (!mr || mr->dev != qp->dev)
+	if (!mr || mr->dev != dev)
 		return weft_err_quiet(EINVAL, obj, "the request's MR is not of this device");
-	if (mr->pd->id != qp->pd_id)
+	if (mr->pd->id != pd)
 		return weft_err_quiet(EINVAL, obj, "MR and QP are of different PDs");
 	if (!(mr->access & right))
 		return weft_err_quiet(EINVAL, obj, "the MR may not be a %s; register it with %s",
@@ -24,14 +24,6 @@ static int local_err(const struct weft_qp *qp, const struct weft_sge *g, unsigne
 				      right == WEFT_LOCAL ? "WEFT_LOCAL" : "WEFT_LOCAL_WRITE");
 	return weft_err_quiet(EINVAL, obj, "%u bytes at %llu do not fit the MR of %zu bytes",
 			      g->len, (unsigned long long)g->off, mr->len);
-}
-
-static bool local_ok(const struct weft_qp *qp, const struct weft_sge *g, unsigned right)
-{
-	const struct weft_mr *mr = g->mr;
-
-	return mr && mr->dev == qp->dev && mr->pd->id == qp->pd_id && (mr->access & right) &&
-	       g->off <= mr->len && g->len <= mr->len - g->off && g->len <= WEFT_MSG_MAX;
 }
 
 /* What is staged comes into the copy that XDP sends from. */
@@ -106,6 +98,7 @@ static void put(struct weft_qp *qp, uint32_t at, const struct weft_sge *g, uint3
 	e->rkey = rkey;
 	e->posted = posted;
 	e->op = WEFT_WQE_WRITE;
+	e->flags = 0;
 	e->moff = 0;
 }
 
@@ -136,8 +129,8 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 			err = done ? 0 : weft_err_const(EAGAIN, FULL);
 			break;
 		}
-		if (!local_ok(qp, &g, WEFT_LOCAL)) {
-			err = done ? 0 : local_err(qp, &g, WEFT_LOCAL);
+		if (!weft_sge_ok(qp->dev, qp->pd_id, &g, WEFT_LOCAL)) {
+			err = done ? 0 : weft_sge_err(qp->dev, qp->pd_id, &g, WEFT_LOCAL);
 			break;
 		}
 		err = copy_in(qp, &g, 1);
@@ -160,80 +153,156 @@ int weft_post_write(struct weft_qp *qp, const struct weft_write *w)
 	return r < 0 ? r : 0;
 }
 
+/* Is it one message, checked and counted as a whole, whatever pieces it has? */
+static bool is_message(unsigned op)
+{
+	return op == WEFT_WR_WRITE || op == WEFT_WR_SEND;
+}
+
+static int check_flags(const struct weft_qp *qp, const struct weft_wr *wr)
+{
+	const char *obj = qp->dev->ifname;
+
+	if (wr->flags &
+	    ~(WEFT_WR_UNSIGNALED | WEFT_WR_IMM | WEFT_WR_SOLICITED | WEFT_WR_INLINE))
+		return weft_err_quiet(EINVAL, obj, "unknown flags of a request: 0x%x", wr->flags);
+	if (wr->flags & (WEFT_WR_IMM | WEFT_WR_INLINE) && !is_message(wr->op))
+		return weft_err_quiet(EINVAL, obj,
+				      "only a WRITE or a SEND has immediate or inline data");
+	if (wr->flags & WEFT_WR_SOLICITED && wr->op != WEFT_WR_SEND && !(wr->flags & WEFT_WR_IMM))
+		return weft_err_quiet(EINVAL, obj,
+				      "solicited is a SEND, or a WRITE with immediate data");
+	return 0;
+}
+
 /* Bytes of the request, or -EINVAL. */
 static int64_t check(const struct weft_qp *qp, const struct weft_wr *wr)
 {
-	unsigned right = wr->op == WEFT_WR_WRITE ? WEFT_LOCAL : WEFT_LOCAL_WRITE;
+	unsigned right = is_message(wr->op) ? WEFT_LOCAL : WEFT_LOCAL_WRITE;
 	const char *obj = qp->dev->ifname;
 	uint64_t len = 0;
 
 	if ((unsigned)wr->op > WEFT_WR_SEND)
 		return weft_err_quiet(EINVAL, obj, "no such operation: %u", (unsigned)wr->op);
-	if (wr->flags & ~WEFT_WR_UNSIGNALED)
-		return weft_err_quiet(EINVAL, obj, "unknown flags of a request: 0x%x", wr->flags);
+	if (wr->flags && check_flags(qp, wr))
+		return -EINVAL;
+	if (wr->flags & WEFT_WR_INLINE) {
+		if (wr->len > WEFT_INLINE_MAX || (wr->len && !wr->data))
+			return weft_err_quiet(EINVAL, obj, "%u inline bytes; at most %u", wr->len,
+					      WEFT_INLINE_MAX);
+		return wr->len;
+	}
 	if (!wr->sge || wr->nsge < 1 || wr->nsge > WEFT_SGE_MAX)
 		return weft_err_quiet(EINVAL, obj, "a request of %u pieces; 1 to %u", wr->nsge,
 				      WEFT_SGE_MAX);
 	for (unsigned i = 0; i < wr->nsge; i++) {
-		if (!local_ok(qp, &wr->sge[i], right))
-			return local_err(qp, &wr->sge[i], right);
+		if (!weft_sge_ok(qp->dev, qp->pd_id, &wr->sge[i], right))
+			return weft_sge_err(qp->dev, qp->pd_id, &wr->sge[i], right);
 		len += wr->sge[i].len;
 	}
 	if (len > WEFT_MSG_MAX)
 		return weft_err_quiet(EINVAL, obj, "a request of %llu bytes; at most 1 GiB",
 				      (unsigned long long)len);
-	if (wr->op >= WEFT_WR_FETCH_ADD && (wr->nsge != 1 || len != 8))
+	if (weft_wqe_atomic(wr->op) && (wr->nsge != 1 || len != 8))
 		return weft_err_quiet(EINVAL, obj, "an atomic has one piece of 8 bytes");
 	return len;
 }
 
+/*
+ * Inline data waits in memory of the QP, in the place of its queue entry: free again when that is.
+ * 0: g is that piece.
+ */
+static int put_inline(struct weft_qp *qp, const struct weft_wr *wr, uint32_t prod,
+		      struct weft_sge *g)
+{
+	uint32_t at = (prod & (WEFT_DEPTH - 1)) * WEFT_INLINE_MAX;
+	int err = 0;
+
+	if (!qp->inl)
+		err = weft_inline_alloc(qp);
+	if (err)
+		return err;
+	if (wr->len)
+		memcpy((uint8_t *)weft_mr_addr(qp->inl) + at, wr->data, wr->len);
+	*g = (struct weft_sge){ .mr = qp->inl, .off = at, .len = wr->len };
+	return 0;
+}
+
+/* One request of len bytes, whose pieces are g, from entry prod on; how many entries it took. */
+static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const struct weft_sge *g,
+			   unsigned nsge, uint32_t len, uint32_t posted)
+{
+	unsigned how = wr->flags & WEFT_WR_UNSIGNALED ? WEFT_HOW_QUIET : 0;
+	uint32_t moff = 0, n = 0;
+
+	for (unsigned i = 0; i < nsge; i++) {
+		uint32_t at = qp->fill + n;
+		struct weft_wqe *e = &qp->ring->sq[at & (WEFT_SQ_DEPTH - 1)];
+		bool part = moff + g[i].len < len;
+
+		/* an empty piece is nothing, unless there is nothing else */
+		if (!g[i].len && (len || i))
+			continue;
+		put(qp, at, &g[i], wr->rkey, wr->roff + moff, posted);
+		note(qp, at, wr->wr_id, len, wr->op, how | (part ? WEFT_HOW_PART : 0));
+		e->op = (unsigned)wr->op;
+		e->operand = wr->operand;
+		e->compare = wr->compare;
+		if (is_message(wr->op)) {
+			e->moff = moff;
+			e->mlen = len;
+			if (wr->flags & WEFT_WR_IMM) {
+				e->flags |= WEFT_WQE_IMM;
+				e->operand = wr->imm;
+			}
+			if (wr->flags & WEFT_WR_SOLICITED)
+				e->flags |= WEFT_WQE_SOL;
+		}
+		moff += g[i].len;
+		if (!part || !is_message(wr->op))
+			qp->msn++;
+		n++;
+	}
+	return n;
+}
+
 int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 {
-	uint32_t prod = qp->prod, first = wr && n > 0 && wr->sge ? wr->sge->len : 0, room, posted;
+	uint32_t first = 0, room, posted, took;
 	int done = 0, err = begin(qp, n, &room);
 
 	if (err)
 		return err;
 	posted = stamp(qp->dev);
+	qp->fill = qp->prod;
 	for (; done < n; done++, wr++) {
+		bool in_line = wr->flags & WEFT_WR_INLINE;
+		unsigned nsge = in_line ? 1 : wr->nsge;
+		const struct weft_sge *g = wr->sge;
 		int64_t len = check(qp, wr);
-		unsigned how = wr->flags & WEFT_WR_UNSIGNALED ? WEFT_HOW_QUIET : 0;
-		uint32_t moff = 0;
+		struct weft_sge one;
 
-		if (len < 0 || room < wr->nsge) {
+		if (len < 0 || room < nsge) {
 			err = len < 0 ? len : weft_err_const(EAGAIN, FULL);
 			break;
 		}
-		err = wr->op == WEFT_WR_WRITE ? copy_in(qp, wr->sge, wr->nsge) : 0;
+		if (in_line) {
+			err = put_inline(qp, wr, qp->fill, &one);
+			g = &one;
+		} else {
+			err = is_message(wr->op) ? copy_in(qp, g, nsge) : 0;
+		}
 		if (err)
 			break;
-		for (unsigned i = 0; i < wr->nsge; i++) {
-			struct weft_wqe *e = &qp->ring->sq[prod & (WEFT_SQ_DEPTH - 1)];
-			bool part = moff + wr->sge[i].len < len;
-
-			/* an empty piece is nothing, unless there is nothing else */
-			if (!wr->sge[i].len && (len || i))
-				continue;
-			put(qp, prod, &wr->sge[i], wr->rkey, wr->roff + moff, posted);
-			note(qp, prod, wr->wr_id, len, wr->op, how | (part ? WEFT_HOW_PART : 0));
-			e->op = (unsigned)wr->op;
-			if (wr->op == WEFT_WR_WRITE) {
-				/* one message, checked and counted as a whole */
-				e->moff = moff;
-				e->mlen = len;
-			}
-			e->operand = wr->operand;
-			e->compare = wr->compare;
-			moff += wr->sge[i].len;
-			if (!part || wr->op != WEFT_WR_WRITE)
-				qp->msn++;
-			prod++;
-			room--;
-		}
+		if (!done)
+			first = g->len;
+		took = put_pieces(qp, wr, g, nsge, len, posted);
+		qp->fill += took;
+		room -= took;
 	}
 	if (!done)
 		return err;
-	end(qp, prod, first);
+	end(qp, qp->fill, first);
 	return done;
 }
 
@@ -255,7 +324,7 @@ uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod)
 	for (; qp->bye_ok && done != prod; done++) {
 		uint32_t i = done & (WEFT_DEPTH - 1);
 
-		if (qp->wr_op[i] != WEFT_WR_WRITE ||
+		if (!is_message(qp->wr_op[i]) ||
 		    (int32_t)(qp->bye_arrived - qp->wr_msn[i]) <= 0)
 			break;
 	}

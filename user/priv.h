@@ -22,6 +22,8 @@ struct weft_live { /* an INIT QP goes live */
 	uint32_t tx_psn, rx_psn, payload;
 	uint32_t dqpn;
 	uint32_t csum; /* whole packets have one */
+	uint32_t rq;   /* index of its receive queue + 1; 0: none */
+	uint32_t srq;  /* that is shared */
 	uint32_t port; /* the peer's UDP port */
 	uint64_t conn, secret;
 	uint64_t cpus;                       /* that may hold its tokens, a bit each */
@@ -55,6 +57,10 @@ struct weft_priv {
 	/* A ring buffer for events, published. */
 	int (*cq_new)(struct weft_dev *dev, int *fd, uint32_t *idx);
 	void (*cq_drop)(struct weft_dev *dev, uint32_t idx);
+
+	/* A receive queue of `depth` entries, a power of 2, published; its map's descriptor. */
+	int (*rq_new)(struct weft_dev *dev, uint32_t depth, int *fd, uint32_t *idx);
+	void (*rq_drop)(struct weft_dev *dev, uint32_t idx);
 
 	int (*qp_take)(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t nev,
 		       uint32_t *num);

@@ -43,6 +43,14 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 				o->priv_len, WEFT_PRIVATE_MAX);
 	if ((o->cq && o->cq->dev != dev) || (o->pd && o->pd->dev != dev))
 		return weft_err(EINVAL, dev->ifname, "CQ and PD must be of the same device");
+	if (o->recvs > WEFT_RQ_DEPTH)
+		return weft_err(EINVAL, dev->ifname, "recvs is %u; up to %d", o->recvs,
+				WEFT_RQ_DEPTH);
+	if (o->srq && o->recvs)
+		return weft_err(EINVAL, dev->ifname,
+				"a QP has receives of its own or an SRQ, not both");
+	if (o->srq && (o->srq->dev != dev || o->srq->pd != (o->pd ? o->pd : dev->pd0)))
+		return weft_err(EINVAL, dev->ifname, "SRQ and QP must be of one PD");
 	if (!o->pd)
 		o->pd = dev->pd0;
 	return o->pd ? 0 : -EINVAL;
@@ -66,6 +74,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	qp->dev = dev;
 	qp->cm_fd = -1;
 	qp->timeout_ms = o.timeout_ms;
+	qp->rnr_retries = o.rnr_retries;
 	if (o.cq) {
 		qp->cq = o.cq;
 	} else {
@@ -97,6 +106,11 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	if (err)
 		goto err_cq;
 
+	err = weft_recv_attach(qp, &o);
+	if (err) {
+		weft_qp_destroy(qp);
+		return err;
+	}
 	err = weft_cq_add_qp(qp->cq, qp);
 	if (err) {
 		weft_qp_destroy(qp);
@@ -158,6 +172,8 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		.dqpn = theirs->qpn,
 		.csum = (mine->flags | theirs->flags) & WEFT_CM_CSUM,
 		.port = theirs->port,
+		.rq = qp->rq ? qp->rq->idx + 1 : 0,
+		.srq = qp->rq && qp->rq->shared,
 		.conn = mine->conn ^ theirs->conn,
 		.secret = mine->secret ^ theirs->secret,
 		.cpus = my_cpus(),
@@ -192,6 +208,8 @@ enum weft_wc_status weft_nak_status(uint32_t code)
 	case WEFT_NAK_ALIGN: return WEFT_WC_REM_ACCESS_ERR;
 	case WEFT_NAK_CLOSED:
 	case WEFT_NAK_MEMORY: return WEFT_WC_REM_CLOSED_ERR;
+	case WEFT_NAK_LENGTH: return WEFT_WC_REM_INV_REQ_ERR;
+	case WEFT_NAK_RECEIVE: return WEFT_WC_REM_OP_ERR;
 	default: return WEFT_WC_GENERAL_ERR;
 	}
 }
@@ -317,6 +335,8 @@ static void release(struct weft_qp *qp)
 		close(qp->cm_fd);
 	/* a reason: seen by XDP, and closed before it was carried out */
 	dev->priv->qp_free(dev, qp->num, f.why ? &f : NULL);
+	weft_recv_detach(qp);
+	weft_inline_free(qp);
 
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(qp, link);

@@ -79,6 +79,22 @@ static void cq_drop(struct weft_dev *dev, uint32_t idx)
 	call(dev, &m);
 }
 
+static int rq_new(struct weft_dev *dev, uint32_t depth, int *fd, uint32_t *idx)
+{
+	struct weftd_msg m = { .op = WEFTD_rq_new, .u.rq_new.v = depth };
+	int err = weft_remote_call(dev, &m, -1, fd, 1);
+
+	*idx = m.u.rq_new_rep.v;
+	return err;
+}
+
+static void rq_drop(struct weft_dev *dev, uint32_t idx)
+{
+	struct weftd_msg m = { .op = WEFTD_rq_drop, .u.rq_drop.v = idx };
+
+	call(dev, &m);
+}
+
 /* ---- QPs ---- */
 
 static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t nev, uint32_t *num)
@@ -113,6 +129,8 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		.dqpn = l->dqpn,
 		.csum = l->csum,
 		.port = l->port,
+		.rq = l->rq,
+		.srq = l->srq,
 		.conn = l->conn,
 		.secret = l->secret,
 		.cpus = l->cpus,
@@ -367,6 +385,8 @@ const struct weft_priv weft_remote = {
 	.mem_drop_all = mem_drop_all,
 	.cq_new = cq_new,
 	.cq_drop = cq_drop,
+	.rq_new = rq_new,
+	.rq_drop = rq_drop,
 	.qp_take = qp_take,
 	.qp_live = qp_live,
 	.qp_stop = qp_stop,

@@ -31,7 +31,7 @@ static void set(uint32_t *bits, uint32_t i, bool on)
 static bool adds(enum weftd_op op)
 {
 	return op == WEFTD_pool_new || op == WEFTD_mr_put || op == WEFTD_cq_new ||
-	       op == WEFTD_qp_take;
+	       op == WEFTD_rq_new || op == WEFTD_qp_take;
 }
 
 /* Before a request is sent: what it drops may be gone whether or not the reply comes. */
@@ -43,6 +43,7 @@ static void forget(struct weft_remote *r, const struct weftd_msg *m)
 	switch ((enum weftd_op)m->op) {
 	case WEFTD_pool_drop: set(mine->pools, m->u.pool_drop.v, false); break;
 	case WEFTD_cq_drop: set(mine->cqs, m->u.cq_drop.v, false); break;
+	case WEFTD_rq_drop: set(mine->rqs, m->u.rq_drop.v, false); break;
 	case WEFTD_mem_drop:
 		memset(mine->pools, 0, sizeof(mine->pools));
 		memset(mine->mrs, 0, sizeof(mine->mrs));
@@ -71,6 +72,7 @@ static void remember(struct weft_remote *r, const struct weftd_msg *m)
 	case WEFTD_pool_new: set(r->mine.pools, m->u.pool_new_rep.v, true); break;
 	case WEFTD_mr_put: set(r->mine.mrs, WEFT_KEY_IDX(m->u.mr_put_rep.v), true); break;
 	case WEFTD_cq_new: set(r->mine.cqs, m->u.cq_new_rep.v, true); break;
+	case WEFTD_rq_new: set(r->mine.rqs, m->u.rq_new_rep.v, true); break;
 	case WEFTD_qp_take: set(r->mine.qps, WEFT_QPN_SLOT(m->u.qp_take_rep.v), true); break;
 	default: break;
 	}

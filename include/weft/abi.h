@@ -77,6 +77,7 @@ struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: 
 	__u32 chunks[WEFT_POOLS]; /* of that pool */
 	__u32 cq[WEFT_CQS];
 	__u32 rq[WEFT_RQS];
+	__u32 rq_mask[WEFT_RQS]; /* of that queue: entries - 1 */
 	struct weft_owner { /* a process slot's; valid while its directory is locked */
 		__u32 uid, pid;
 		__u64 token[2]; /* weftd's: who knows it is that process; 0: no client of weftd */

@@ -44,7 +44,8 @@ struct weft_pd;  /* protection domain */
 struct weft_mr;  /* registered memory */
 struct weft_cq;  /* completion queue */
 struct weft_listener;
-struct weft_qp; /* one connection */
+struct weft_srq; /* receive queue that QPs share */
+struct weft_qp;  /* one connection */
 
 /* ---- log ---- */
 
@@ -212,6 +213,10 @@ enum weft_wc_status {
 	WEFT_WC_DEV_ERR,        /* the local interface went down, moved or vanished */
 	WEFT_WC_FLUSH_ERR,      /* not acknowledged when another error stopped the QP */
 	WEFT_WC_GENERAL_ERR, /* also: we refused a WRITE of the peer, which ends the QP on both sides */
+	WEFT_WC_REM_INV_REQ_ERR, /* SEND: longer than the receive of the peer's that it took */
+	WEFT_WC_REM_OP_ERR,      /* SEND: that receive names memory that it may not */
+	WEFT_WC_LOC_LEN_ERR,     /* receive: the peer's message was longer */
+	WEFT_WC_RNR_RETRY_EXC_ERR, /* the peer posted no receive, see rnr_retries */
 };
 const char *weft_wc_str(enum weft_wc_status status);
 
@@ -221,16 +226,23 @@ enum weft_wr_op {
 	WEFT_WR_READ,      /* the peer's memory to local memory */
 	WEFT_WR_FETCH_ADD, /* 8 bytes of the peer's: add to them, return what they were */
 	WEFT_WR_CMP_SWAP, /* 8 bytes of the peer's: replace them if they are as told, return what they were */
-	WEFT_WR_SEND, /* local memory to where a receive of the peer's says */
+	WEFT_WR_SEND,     /* local memory to where a receive of the peer's says */
+	/* only in completions: a receive was taken */
+	WEFT_WR_RECV,     /* by a SEND of the peer's, which is in its memory */
+	WEFT_WR_RECV_IMM, /* by a WRITE with immediate data, which is where that said */
 };
 
 struct weft_wc {
 	uint64_t wr_id; /* of the request */
 	struct weft_qp *qp;
 	enum weft_wc_status status;
-	uint32_t len; /* bytes */
+	uint32_t len; /* bytes; of a receive: of the peer's message */
 	enum weft_wr_op op;
+	uint32_t flags; /* WEFT_WC_* */
+	uint32_t imm;   /* with WEFT_WC_IMM: immediate data, as the peer gave it */
 };
+#define WEFT_WC_IMM       0x1 /* receive: the message has immediate data */
+#define WEFT_WC_SOLICITED 0x2 /* receive: the message was WEFT_WR_SOLICITED */
 
 int weft_cq_create(struct weft_dev *dev, struct weft_cq **cq);
 int weft_cq_destroy(struct weft_cq *cq); /* -EBUSY while QPs use it */
@@ -248,15 +260,16 @@ int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, int n);
  * drains the descriptor).
  */
 int weft_cq_fd(struct weft_cq *cq);
-#define WEFT_ARM_TX 0x1 /* completions of own WRITEs */
-#define WEFT_ARM_RX 0x2 /* arrivals */
+#define WEFT_ARM_TX  0x1 /* completions of own requests */
+#define WEFT_ARM_RX  0x2 /* arrivals, receives among them */
+#define WEFT_ARM_SOL 0x4 /* receives of solicited messages, and of failed ones */
 void weft_cq_arm(struct weft_cq *cq, unsigned what);
 void weft_cq_disarm(struct weft_cq *cq);
 
 /*
  * The same in one call: returns at once when there is a completion (WEFT_ARM_TX)
  * or a QP whose weft_qp_arrived() differs from what it was when this was last
- * called (WEFT_ARM_RX), else sleeps up to timeout_ms (-1: for ever). A QP that
+ * called, or with a complete receive (WEFT_ARM_RX), or a solicited one (WEFT_ARM_SOL), else sleeps up to timeout_ms (-1: for ever). A QP that
  * has failed ends the wait once, whatever is waited for, and so may requests that are
  * WEFT_WR_UNSIGNALED. Returns 1, 0 on
  * time-out, -errno (-EINTR: a signal).
@@ -277,6 +290,14 @@ struct weft_qp_opts {
 	uint16_t cwnd;       /* packets, 1 to 512; 0: 128 */
 	uint32_t timeout_ms; /* no progress for so long is an error, 10 to 600000; 0: 1000 */
 	uint32_t connect_ms; /* patience of connect and accept; 0: 5000 */
+	uint32_t recvs;      /* entries of its own receive queue, up to 32768; 0: it has none */
+	struct weft_srq *srq; /* or the shared one that it takes receives from; NULL: none */
+	/*
+	 * How often in a row the peer may be found without a receive before the QP fails; 0: any
+	 * number. Between two attempts are 2 ms at first and 64 ms in the end, unless the peer says that it
+	 * has posted one, which it does.
+	 */
+	uint32_t rnr_retries;
 };
 
 /*
@@ -367,13 +388,17 @@ struct weft_sge {
 #define WEFT_ATOMICS_MAX \
 	64 /* atomics of a QP that are under way at a time; more wait in the queue */
 #define WEFT_WR_UNSIGNALED 0x1 /* no completion unless it fails */
+#define WEFT_WR_IMM        0x2 /* WRITE, SEND: with immediate data. A WRITE takes a receive then */
+#define WEFT_WR_SOLICITED  0x4 /* SEND, WRITE with immediate data: wakes WEFT_ARM_SOL */
+#define WEFT_WR_INLINE     0x8 /* WRITE, SEND: the bytes are those at `data`, and taken at once */
+#define WEFT_INLINE_MAX    256 /* bytes of those */
 
 struct weft_wr {
 	uint64_t wr_id;     /* comes back in the completion */
 	enum weft_wr_op op; /* default: WRITE */
-	unsigned flags;     /* 0 or WEFT_WR_UNSIGNALED */
+	unsigned flags;     /* WEFT_WR_* */
 	/*
-	 * WRITE: the source, WEFT_LOCAL. READ: the target, WEFT_LOCAL_WRITE. Atomic: one piece of
+	 * WRITE, SEND: the source, WEFT_LOCAL. READ: the target, WEFT_LOCAL_WRITE. Atomic: one piece of
 	 * 8 bytes, WEFT_LOCAL_WRITE, where the old value is put. Each takes an entry of the queue.
 	 */
 	const struct weft_sge *sge;
@@ -382,6 +407,9 @@ struct weft_wr {
 	uint64_t roff;    /* from the start of the peer's MR; an atomic's is 8-byte aligned */
 	uint64_t operand; /* FETCH_ADD: what is added; CMP_SWAP: the new value */
 	uint64_t compare; /* CMP_SWAP: the old value */
+	uint32_t imm;     /* with WEFT_WR_IMM */
+	uint32_t len;     /* with WEFT_WR_INLINE: 0 to WEFT_INLINE_MAX bytes, and sge is not looked at */
+	const void *data; /* likewise: any memory, which may change when the call returns */
 };
 
 /*
@@ -392,7 +420,8 @@ struct weft_wr {
  *
  * Order: completions of one QP come in posting order. Otherwise requests overtake each other, also
  * a READ an earlier WRITE to the same place, and bytes of different requests appear in any order:
- * wait for the completion of what must come first. Memory that a READ or an atomic is to fill
+ * wait for the completion of what must come first. But when the peer's receive completes that a
+ * SEND or a WRITE with immediate data took, everything posted on the QP before it is in place. Memory that a READ or an atomic is to fill
  * belongs to it until its completion.
  *
  * Atomics are carried out exactly once, whatever the network does. They are atomic towards each
@@ -401,6 +430,46 @@ struct weft_wr {
  * old here and new there.
  */
 int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n);
+
+/* ---- receives ---- */
+
+#define WEFT_RECV_SGE_MAX 4
+
+/*
+ * Where the next SEND of the peer goes: its bytes fill the pieces one after the other. A WRITE with
+ * immediate data takes one too and leaves its memory alone. Receives of a QP are taken in the order
+ * in which they were posted by messages in the order in which those were. The memory belongs
+ * to the receive until its completion, which comes from weft_cq_poll() as those of requests do.
+ */
+struct weft_recv {
+	uint64_t wr_id;
+	const struct weft_sge *sge; /* WEFT_LOCAL_WRITE, same PD as the QP */
+	unsigned nsge;              /* 0 to WEFT_RECV_SGE_MAX */
+};
+
+/*
+ * Post up to n receives to the QP's own queue (weft_qp_opts.recvs). Returns how many (1 to n), or
+ * -errno: -EAGAIN the queue is full; -EINVAL a receive is malformed, or the QP has no queue of its own;
+ * -ENOTCONN the QP is in error or closed. Where a message of the peer finds none, it waits there
+ * (RNR) until there is one; nothing is lost. One thread at a time, and may be another than the one that
+ * posts requests.
+ */
+int weft_post_recv(struct weft_qp *qp, const struct weft_recv *r, int n);
+
+/*
+ * A receive queue for any number of QPs of one PD (NULL: the process's first), with 1 to 32768
+ * entries. Whose message comes first takes the next receive. -EINVAL, -ENOSPC all queues of the device
+ * are taken, -ENOMEM.
+ */
+int weft_srq_create(struct weft_dev *dev, struct weft_pd *pd, unsigned depth,
+		    struct weft_srq **srq);
+int weft_srq_destroy(struct weft_srq *srq); /* -EBUSY while QPs use it */
+
+/*
+ * As weft_post_recv(). One thread at a time; QPs that use it may be polled by others meanwhile. An
+ * entry is free again when its completion has been polled.
+ */
+int weft_srq_post(struct weft_srq *srq, const struct weft_recv *r, int n);
 
 #ifdef __cplusplus
 }

@@ -52,6 +52,7 @@ int ops_run(struct proc *p, struct weftd_msg *m, int fd, int *out)
 		[WEFTD_pool_drop] = do_pool_drop, [WEFTD_mr_put] = do_mr_put,
 		[WEFTD_mr_drop] = do_mr_drop,     [WEFTD_mem_drop] = do_mem_drop,
 		[WEFTD_cq_new] = do_cq_new,       [WEFTD_cq_drop] = do_cq_drop,
+		[WEFTD_rq_new] = do_rq_new,       [WEFTD_rq_drop] = do_rq_drop,
 		[WEFTD_qp_take] = do_qp_take,     [WEFTD_qp_live] = do_qp_live,
 		[WEFTD_qp_stop] = do_qp_stop,     [WEFTD_qp_failed] = do_qp_failed,
 		[WEFTD_qp_free] = do_qp_free,     [WEFTD_qp_cwnd] = do_qp_cwnd,
@@ -63,7 +64,8 @@ int ops_run(struct proc *p, struct weftd_msg *m, int fd, int *out)
 		     m->op == WEFTD_runs;
 	/* what the user has is counted, and then there is more of it */
 	static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
-	bool counted = m->op == WEFTD_mr_put || m->op == WEFTD_cq_new || m->op == WEFTD_qp_take;
+	bool counted = m->op == WEFTD_mr_put || m->op == WEFTD_cq_new || m->op == WEFTD_rq_new ||
+		       m->op == WEFTD_qp_take;
 	int err;
 
 	*out = -1;

@@ -18,6 +18,8 @@ int do_mr_drop(struct proc *p, union weftd_body *u, int fd, int *out);
 int do_mem_drop(struct proc *p, union weftd_body *u, int fd, int *out);
 int do_cq_new(struct proc *p, union weftd_body *u, int fd, int *out);
 int do_cq_drop(struct proc *p, union weftd_body *u, int fd, int *out);
+int do_rq_new(struct proc *p, union weftd_body *u, int fd, int *out);
+int do_rq_drop(struct proc *p, union weftd_body *u, int fd, int *out);
 int do_qp_take(struct proc *p, union weftd_body *u, int fd, int *out);
 int do_qp_live(struct proc *p, union weftd_body *u, int fd, int *out);
 int do_qp_stop(struct proc *p, union weftd_body *u, int fd, int *out);

@@ -132,3 +132,40 @@ int do_cq_drop(struct proc *p, union weftd_body *u, int fd, int *out)
 	weft_direct.cq_drop(&p->dev, idx);
 	return 0;
 }
+
+/* ---- receive queues ---- */
+
+int do_rq_new(struct proc *p, union weftd_body *u, int fd, int *out)
+{
+	uint32_t depth = u->rq_new.v;
+	struct usage now;
+	int err;
+
+	(void)fd;
+	if (!depth || depth > WEFT_RQ_DEPTH || depth & (depth - 1))
+		return ops_bad(p, "the depth of the receive queue");
+	usage_of(p->dev.uid, &now);
+	if (now.rqs >= p->q.qps)
+		return ops_quota(p, "receive queues", now.rqs, p->q.qps);
+	err = weft_direct.rq_new(&p->dev, depth, out, &u->rq_new_rep.v);
+	return err == -ENOSPC ? weft_err_quiet(ENOSPC, p->dev.ifname,
+					       "all %d receive queues are in use", WEFT_RQS)
+			      : err;
+}
+
+int do_rq_drop(struct proc *p, union weftd_body *u, int fd, int *out)
+{
+	uint32_t idx = u->rq_drop.v;
+
+	(void)fd, (void)out;
+	if (idx >= WEFT_RQS || p->dev.maps.own->rq[idx] != p->dev.slot + 1)
+		return 0;
+	for (unsigned i = 0; i < WEFT_QPS; i++) {
+		const struct weft_qpctl *ctl = &p->dev.maps.ctl[i];
+
+		if (ctl->state != WEFT_QP_FREE && ctl->owner == p->dev.slot && ctl->rq == idx + 1)
+			return weft_err_quiet(EBUSY, p->dev.ifname, "the receive queue has QPs");
+	}
+	weft_direct.rq_drop(&p->dev, idx);
+	return 0;
+}

@@ -119,6 +119,8 @@ int do_qp_live(struct proc *p, union weftd_body *u, int fd, int *out)
 		.dqpn = in.dqpn,
 		.csum = in.csum,
 		.port = in.port,
+		.rq = in.rq,
+		.srq = in.srq,
 		.conn = in.conn,
 		.secret = in.secret,
 		.cpus = in.cpus,
@@ -135,6 +137,8 @@ int do_qp_live(struct proc *p, union weftd_body *u, int fd, int *out)
 		return ops_not_yours(p, "protection domain", in.pd);
 	if (in.cq >= WEFT_CQS || p->dev.maps.own->cq[in.cq] != p->dev.slot + 1)
 		return ops_not_yours(p, "CQ", in.cq);
+	if (in.rq && (in.rq > WEFT_RQS || p->dev.maps.own->rq[in.rq - 1] != p->dev.slot + 1))
+		return ops_not_yours(p, "receive queue", in.rq - 1);
 	err = addresses(p, fd, &l);
 	if (err)
 		return err;
@@ -190,7 +194,7 @@ int do_qp_stop(struct proc *p, union weftd_body *u, int fd, int *out)
 /* The reasons are only shown; but not as something that they are not. */
 static void tame(struct weft_failed *f)
 {
-	if (f->why > WEFT_WC_GENERAL_ERR)
+	if (f->why > WEFT_WC_RNR_RETRY_EXC_ERR)
 		f->why = WEFT_WC_GENERAL_ERR;
 	f->err &= 0xff;
 }

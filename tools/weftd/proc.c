@@ -44,6 +44,8 @@ static void count(struct served *s, void *arg)
 			u->memory += (uint64_t)m->own->chunks[i] << WEFT_CHUNK_SHIFT;
 	for (unsigned i = 0; i < WEFT_CQS; i++)
 		u->cqs += his(m->own, m->own->cq[i] - 1, c->uid);
+	for (unsigned i = 0; i < WEFT_RQS; i++)
+		u->rqs += his(m->own, m->own->rq[i] - 1, c->uid);
 	for (unsigned i = 0; i < WEFT_MRS; i++)
 		u->regions += his(m->own, m->mr[i].owner - 1, c->uid);
 	for (unsigned i = 0; i < WEFT_QPS; i++)
@@ -228,6 +230,9 @@ static void drop_unknown(struct proc *p, const struct weftd_mine *mine)
 	for (i = 0; i < WEFT_CQS; i++)
 		if (m->own->cq[i] == dev->slot + 1 && !bit(mine->cqs, i))
 			weft_direct.cq_drop(dev, i);
+	for (i = 0; i < WEFT_RQS; i++)
+		if (m->own->rq[i] == dev->slot + 1 && !bit(mine->rqs, i))
+			weft_direct.rq_drop(dev, i);
 }
 
 /* Next hops may have moved while nobody listened. */

@@ -95,7 +95,7 @@ void proc_routes(struct proc *p);
 /* What the user has now, on all devices. */
 struct usage {
 	uint64_t memory;
-	uint32_t qps, regions, cqs, processes;
+	uint32_t qps, regions, cqs, rqs, processes;
 };
 void usage_of(uint32_t uid, struct usage *u);
 /* Memory that is being made, and is in no table yet. */

@@ -17,7 +17,8 @@
  * A queue is an array of 128-byte elements, this first. A message has the number that
  * its sender counts, and in a QP's own queue that is the number of the entry, so
  * the order in which segments come does not matter. In a shared queue a message takes
- * the next entry when its first segment comes, and the QP's ring notes which.
+ * the next receive when its first segment comes, and the QP's ring notes which; receives come
+ * back out of order there, so `order` says which entry each number is.
  *
  * XDP trusts nothing in here. Whoever writes nonsense into his own queues gets his
  * own messages put into his own memory, somewhere else.
@@ -41,7 +42,9 @@ struct weft_rqe {
 	__u32 imm;    /* immediate data */
 	__u32 flags;  /* WEFT_RQE_* */
 	__u32 status; /* enum weft_nak: why the message was refused; 0: it was not */
-	__u32 pad[12];
+	/* by the application, of a shared queue: which entry the receive of this number is */
+	__u32 order;
+	__u32 pad[11];
 };
 #define WEFT_RQE_WRITE 0x1 /* it was a WRITE: its bytes are elsewhere */
 #define WEFT_RQE_IMM   0x2 /* `imm` is valid */
@@ -51,6 +54,7 @@ enum weft_rq_found {
 	WEFT_RQ_OK,
 	WEFT_RQ_NONE, /* not posted yet */
 	WEFT_RQ_OLD,  /* complete, or too far ahead to be honest */
+	WEFT_RQ_MORE, /* earlier messages, or another QP, came first: look again */
 };
 
 /*
@@ -78,30 +82,37 @@ weft_inline enum weft_rq_found weft_rq_bound(const __u32 *bind, __u32 rsn, __u32
 	return b >> 16 == ((rsn + 1) & 0xffff) ? WEFT_RQ_OK : WEFT_RQ_NONE;
 }
 
-/*
- * Take the next entry of a shared queue for number rsn. Under the receive lock of the QP, and against
- * the others of the queue; polled: messages that the application has taken from the ring.
- */
-weft_inline enum weft_rq_found weft_rq_take(struct weft_rq *rq, __u32 *bind, __u32 rsn,
-					    __u32 polled, __u32 *at)
+/* The number of the next receive that a message of a shared queue can take, if it is posted. */
+weft_inline enum weft_rq_found weft_rq_next(const struct weft_rq *rq, __u32 *taken)
 {
-	if (weft_rq_bound(bind, rsn, at) == WEFT_RQ_OK)
+	*taken = *(const volatile __u32 *)&rq->taken;
+	return weft_psn_diff(*(const volatile __u32 *)&rq->prod, *taken) > 0 ? WEFT_RQ_OK
+									      : WEFT_RQ_NONE;
+}
+
+/*
+ * Take it for the next number of the QP that has none, *bound; `entry` is what its element said in
+ * `order`, read after weft_rq_next(). OK when that was rsn, MORE when rsn is further on. Numbers take
+ * receives in their order, also for messages of which nothing is here yet: for a QP's messages
+ * complete in order, and if the later ones had taken all there are, the first would wait for ever.
+ * Under the receive lock of the QP, and against the others of the queue; polled: messages that the
+ * application has taken from the ring.
+ */
+weft_inline enum weft_rq_found weft_rq_take(struct weft_rq *rq, __u32 *bind, __u32 *bound,
+					    __u32 rsn, __u32 polled, __u32 taken, __u32 entry)
+{
+	__u32 n = *bound;
+
+	if (weft_psn_diff(n, rsn) > 0)
 		return WEFT_RQ_OK;
 	/* the note of who came so many before would be lost */
-	if (rsn - polled >= WEFT_RQ_BIND)
+	if (n - polled >= WEFT_RQ_BIND)
 		return WEFT_RQ_NONE;
-	for (int i = 0; i < 8; i++) {
-		__u32 taken = *(volatile __u32 *)&rq->taken;
-
-		if (weft_psn_diff(*(volatile __u32 *)&rq->prod, taken) <= 0)
-			return WEFT_RQ_NONE;
-		if (__sync_val_compare_and_swap(&rq->taken, taken, taken + 1) != taken)
-			continue;
-		*at = taken & 0xffff;
-		*(volatile __u32 *)&bind[rsn & (WEFT_RQ_BIND - 1)] = ((rsn + 1) << 16) | *at;
-		return WEFT_RQ_OK;
-	}
-	return WEFT_RQ_NONE;
+	if (__sync_val_compare_and_swap(&rq->taken, taken, taken + 1) != taken)
+		return WEFT_RQ_MORE;
+	*(volatile __u32 *)&bind[n & (WEFT_RQ_BIND - 1)] = ((n + 1) << 16) | (entry & 0xffff);
+	*bound = n + 1;
+	return n == rsn ? WEFT_RQ_OK : WEFT_RQ_MORE;
 }
 
 /* Bytes that a receive has room for. The pieces are read once, into e. */

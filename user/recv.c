@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* Receive queues: a QP's own and shared ones; posting to them, completions, waking a peer that waits. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+#include "priv.h"
+
+#define FULL "receive queue: it is full; poll completions first"
+
+/* ---- life ---- */
+
+static void free_queue(struct weft_srq *rq)
+{
+	if (rq->head)
+		munmap(rq->head, (rq->depth + 1) * sizeof(struct weft_rqe));
+	if (rq->fd >= 0) {
+		close(rq->fd);
+		rq->dev->priv->rq_drop(rq->dev, rq->idx);
+	}
+	pthread_mutex_destroy(&rq->lock);
+	free(rq->wr_id);
+	free(rq->busy);
+	free(rq->spare);
+	free(rq);
+}
+
+static int map_queue(struct weft_srq *rq)
+{
+	size_t len = (rq->depth + 1) * sizeof(struct weft_rqe);
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, rq->fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	madvise(p, len, MADV_DONTFORK);
+	rq->head = p;
+	rq->e = (struct weft_rqe *)p + 1;
+	return 0;
+}
+
+static int new_queue(struct weft_dev *dev, struct weft_pd *pd, unsigned depth, bool shared,
+		     struct weft_srq **out)
+{
+	struct weft_srq *rq = calloc(1, sizeof(*rq));
+	int err = 0;
+
+	if (!rq)
+		return weft_err(ENOMEM, dev->ifname, "out of memory");
+	pthread_mutex_init(&rq->lock, NULL);
+	rq->dev = dev;
+	rq->pd = pd;
+	rq->fd = -1;
+	rq->shared = shared;
+	for (rq->depth = 1; rq->depth < depth; rq->depth *= 2)
+		;
+	rq->wr_id = calloc(rq->depth, sizeof(*rq->wr_id));
+	rq->busy = calloc(rq->depth, 1);
+	rq->spare = calloc(rq->depth, sizeof(*rq->spare));
+	if (!rq->wr_id || !rq->busy || !rq->spare)
+		err = -ENOMEM;
+	while (!err && rq->nspare < rq->depth) {
+		rq->spare[rq->nspare] = rq->nspare;
+		rq->nspare++;
+	}
+	if (!err)
+		err = dev->priv->rq_new(dev, rq->depth, &rq->fd, &rq->idx);
+	if (!err)
+		err = map_queue(rq);
+	if (err) {
+		free_queue(rq);
+		return weft_err(-err, dev->ifname, "a receive queue of %u cannot be made: %s",
+				depth, strerror(-err));
+	}
+	*out = rq;
+	return 0;
+}
+
+int weft_srq_create(struct weft_dev *dev, struct weft_pd *pd, unsigned depth,
+		    struct weft_srq **out)
+{
+	int err;
+
+	if (depth < 1 || depth > WEFT_RQ_DEPTH)
+		return weft_err(EINVAL, dev->ifname, "an SRQ of %u entries; 1 to %d", depth,
+				WEFT_RQ_DEPTH);
+	if (pd && pd->dev != dev)
+		return weft_err(EINVAL, dev->ifname, "SRQ and PD must be of the same device");
+	if (!pd)
+		pd = dev->pd0;
+	err = new_queue(dev, pd, depth, true, out);
+	if (err)
+		return err;
+	pthread_mutex_lock(&dev->lock);
+	pd->refs++;
+	LIST_INSERT_HEAD(&dev->srqs, *out, link);
+	pthread_mutex_unlock(&dev->lock);
+	return 0;
+}
+
+int weft_srq_destroy(struct weft_srq *srq)
+{
+	struct weft_dev *dev;
+	bool used;
+
+	if (!srq)
+		return 0;
+	dev = srq->dev;
+	pthread_mutex_lock(&srq->lock);
+	used = !SLIST_EMPTY(&srq->qps);
+	pthread_mutex_unlock(&srq->lock);
+	if (used)
+		return weft_err(EBUSY, dev->ifname, "the SRQ has QPs; close them first");
+	pthread_mutex_lock(&dev->lock);
+	LIST_REMOVE(srq, link);
+	srq->pd->refs--;
+	pthread_mutex_unlock(&dev->lock);
+	free_queue(srq);
+	return 0;
+}
+
+int weft_recv_attach(struct weft_qp *qp, const struct weft_qp_opts *o)
+{
+	if (o->recvs)
+		return new_queue(qp->dev, o->pd, o->recvs, false, &qp->rq);
+	if (!o->srq)
+		return 0;
+	qp->rq = o->srq;
+	pthread_mutex_lock(&qp->rq->lock);
+	SLIST_INSERT_HEAD(&qp->rq->qps, qp, of_srq);
+	pthread_mutex_unlock(&qp->rq->lock);
+	return 0;
+}
+
+/* After its grace period. */
+void weft_recv_detach(struct weft_qp *qp)
+{
+	struct weft_srq *rq = qp->rq;
+	struct weft_wc wc[16];
+
+	if (!rq)
+		return;
+	if (rq->shared) {
+		/* entries that its messages have taken, and nobody will poll, are free again */
+		if (!qp->status)
+			qp->status = WEFT_WC_FLUSH_ERR;
+		while (weft_recv_take(qp, wc, 16) > 0)
+			;
+		pthread_mutex_lock(&rq->lock);
+		SLIST_REMOVE(&rq->qps, qp, weft_qp, of_srq);
+		pthread_mutex_unlock(&rq->lock);
+	} else {
+		free_queue(rq);
+	}
+	qp->rq = NULL;
+}
+
+/* ---- posting ---- */
+
+/* XDP has told the peer that there is no receive: now there is. */
+static void resume(struct weft_qp *qp)
+{
+	const struct weft_qpctl *ctl = &qp->dev->maps.ctl[qp->slot];
+	unsigned len = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+
+	if (!__atomic_load_n(&qp->ring->refused, __ATOMIC_RELAXED) ||
+	    !__atomic_exchange_n(&qp->ring->refused, 0, __ATOMIC_ACQ_REL))
+		return;
+	/* should it get lost, the peer asks by itself */
+	weft_doorbell(qp->dev, qp->num, WEFT_DB_RESUME, len);
+}
+
+static int check(const struct weft_srq *rq, const struct weft_recv *r)
+{
+	if (r->nsge > WEFT_RECV_SGE_MAX || (r->nsge && !r->sge))
+		return weft_err_quiet(EINVAL, rq->dev->ifname, "a receive of %u pieces; up to %u",
+				      r->nsge, WEFT_RECV_SGE_MAX);
+	for (unsigned i = 0; i < r->nsge; i++) {
+		if (!weft_sge_ok(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE))
+			return weft_sge_err(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE);
+	}
+	return 0;
+}
+
+static void put(struct weft_rqe *e, const struct weft_recv *r)
+{
+	memset(e->sge, 0, sizeof(e->sge));
+	e->status = 0;
+	for (unsigned i = 0; i < r->nsge; i++) {
+		e->sge[i].off = r->sge[i].off;
+		e->sge[i].len = r->sge[i].len;
+		e->sge[i].lkey = weft_mr_key(r->sge[i].mr);
+	}
+}
+
+/* A free entry for the next receive; false: there is none. */
+static bool take_spare(struct weft_srq *rq, uint32_t *at)
+{
+	bool got;
+
+	if (!rq->shared) {
+		*at = rq->prod & (rq->depth - 1);
+		return !__atomic_load_n(&rq->busy[*at], __ATOMIC_ACQUIRE);
+	}
+	/* its messages complete in any order */
+	pthread_mutex_lock(&rq->lock);
+	got = rq->nspare != 0;
+	if (got)
+		*at = rq->spare[--rq->nspare];
+	pthread_mutex_unlock(&rq->lock);
+	return got;
+}
+
+static void give_spare(struct weft_srq *rq, uint32_t at)
+{
+	if (!rq->shared) {
+		__atomic_store_n(&rq->busy[at], 0, __ATOMIC_RELEASE);
+		return;
+	}
+	pthread_mutex_lock(&rq->lock);
+	rq->busy[at] = 0;
+	rq->spare[rq->nspare++] = at;
+	pthread_mutex_unlock(&rq->lock);
+}
+
+/* How many of them there was room for; -errno when none was posted. */
+static int post(struct weft_srq *rq, const struct weft_recv *r, int n)
+{
+	int done, err = 0;
+
+	if (n < 1)
+		return weft_err_quiet(EINVAL, rq->dev->ifname, "%d receives to post; 1 or more", n);
+	for (done = 0; done < n; done++, r++) {
+		uint32_t at = 0;
+
+		err = check(rq, r);
+		if (!err && !take_spare(rq, &at))
+			err = weft_err_const(EAGAIN, FULL);
+		if (err)
+			break;
+		put(&rq->e[at], r);
+		rq->e[rq->prod & (rq->depth - 1)].order = at;
+		rq->wr_id[at] = r->wr_id;
+		__atomic_store_n(&rq->busy[at], 1, __ATOMIC_RELAXED);
+		rq->prod++;
+	}
+	if (!done)
+		return err;
+	__atomic_store_n(&rq->head->prod, rq->prod, __ATOMIC_RELEASE);
+	/* I7 for receives: before the look at who waits */
+	__sync_synchronize();
+	return done;
+}
+
+int weft_post_recv(struct weft_qp *qp, const struct weft_recv *r, int n)
+{
+	int done;
+
+	if (!qp->rq || qp->rq->shared)
+		return weft_err_quiet(EINVAL, qp->dev->ifname,
+				      qp->rq ? "the QP takes receives from an SRQ; post to that"
+					     : "the QP has no receive queue; set recvs");
+	if (__atomic_load_n(&qp->status, __ATOMIC_RELAXED))
+		return weft_err_quiet(ENOTCONN, qp->dev->ifname,
+				      "the QP is in error: %s; connect again",
+				      weft_wc_str(qp->status));
+	done = post(qp->rq, r, n);
+	if (done > 0)
+		resume(qp);
+	return done;
+}
+
+int weft_srq_post(struct weft_srq *srq, const struct weft_recv *r, int n)
+{
+	int done = post(srq, r, n);
+	struct weft_qp *qp;
+
+	if (done <= 0)
+		return done;
+	pthread_mutex_lock(&srq->lock);
+	SLIST_FOREACH(qp, &srq->qps, of_srq)
+		resume(qp);
+	pthread_mutex_unlock(&srq->lock);
+	return done;
+}
+
+/* ---- completions ---- */
+
+static enum weft_wc_status refused_status(uint32_t code)
+{
+	switch (code) {
+	case 0: return WEFT_WC_FLUSH_ERR;
+	case WEFT_NAK_LENGTH: return WEFT_WC_LOC_LEN_ERR;
+	default: return WEFT_WC_LOC_PROT_ERR;
+	}
+}
+
+static void complete(struct weft_qp *qp, uint32_t at, bool ok, struct weft_wc *wc)
+{
+	struct weft_srq *rq = qp->rq;
+	const struct weft_rqe *e = &rq->e[at];
+
+	*wc = (struct weft_wc){ .wr_id = rq->wr_id[at], .qp = qp, .op = WEFT_WR_RECV };
+	if (ok) {
+		wc->len = e->len;
+		wc->imm = e->imm;
+		if (e->flags & WEFT_RQE_WRITE)
+			wc->op = WEFT_WR_RECV_IMM;
+		if (e->flags & WEFT_RQE_IMM)
+			wc->flags |= WEFT_WC_IMM;
+		if (e->flags & WEFT_RQE_SOL)
+			wc->flags |= WEFT_WC_SOLICITED;
+	} else {
+		wc->status = refused_status(e->status);
+	}
+	give_spare(rq, at);
+}
+
+/* The place in the queue of the entry that message number rsn took; false: it took none. */
+static bool place_of(const struct weft_qp *qp, uint32_t rsn, uint32_t *at)
+{
+	const struct weft_srq *rq = qp->rq;
+	bool took = true;
+
+	*at = rsn;
+	if (rq->shared)
+		took = weft_rq_bound(qp->ring->bind, rsn, at) == WEFT_RQ_OK;
+	*at &= rq->depth - 1;
+	return took;
+}
+
+/*
+ * In error: own receives are flushed to the last that was posted; of a shared queue those that
+ * messages had taken, complete or not.
+ */
+static int flush(struct weft_qp *qp, struct weft_wc *wc, int n)
+{
+	struct weft_srq *rq = qp->rq;
+	uint32_t end = rq->shared ? WEFT_RQ_BIND
+				  : __atomic_load_n(&rq->head->prod, __ATOMIC_ACQUIRE) -
+					    qp->recv_polled;
+	int got = 0;
+
+	for (; qp->recv_flushed < end && got < n; qp->recv_flushed++) {
+		uint32_t at;
+
+		if (place_of(qp, qp->recv_polled + qp->recv_flushed, &at) && rq->busy[at])
+			complete(qp, at, false, &wc[got++]);
+	}
+	return got;
+}
+
+int weft_recv_take(struct weft_qp *qp, struct weft_wc *wc, int n)
+{
+	int status = __atomic_load_n(&qp->status, __ATOMIC_ACQUIRE), got = 0;
+	uint32_t end = __atomic_load_n(&qp->ring->received, __ATOMIC_ACQUIRE);
+	uint32_t polled = qp->recv_polled, at;
+
+	/* what XDP counts never runs ahead of what was posted; a ring written over may */
+	if (end - polled > WEFT_RQ_DEPTH)
+		return status ? flush(qp, wc, n) : 0;
+	for (; polled != end && got < n; polled++)
+		if (place_of(qp, polled, &at) && qp->rq->busy[at])
+			complete(qp, at, true, &wc[got++]);
+	if (polled != qp->recv_polled) {
+		qp->recv_polled = polled;
+		if (qp->rq->shared) {
+			__atomic_store_n(&qp->ring->rq_polled, polled, __ATOMIC_RELEASE);
+			__sync_synchronize();
+			resume(qp);
+		}
+	}
+	if (status && polled == end && got < n)
+		got += flush(qp, wc + got, n - got);
+	return got;
+}
+
+bool weft_recv_ready(const struct weft_qp *qp, bool sol)
+{
+	uint32_t end = __atomic_load_n(&qp->ring->received, __ATOMIC_ACQUIRE), at;
+
+	if (!sol)
+		return end != qp->recv_polled;
+	for (uint32_t i = qp->recv_polled; i != end && i - qp->recv_polled <= WEFT_RQ_DEPTH; i++)
+		if (place_of(qp, i, &at) && qp->rq->e[at].flags & WEFT_RQE_SOL)
+			return true;
+	return false;
+}
+
+_Static_assert(WEFT_RECV_SGE_MAX == WEFT_RQ_SGES, "pieces of a receive");

@@ -183,7 +183,7 @@ STEP int send_resume(struct xdp_md *ctx, __u32 qpn)
 	u->h.dqpn = bpf_htonl(ctl->dqpn);
 	u->h.conn = bpf_cpu_to_be64(ctl->conn);
 	u->h.ts = bpf_htonl(now_ticks());
-	u->h.ack.epoch = bpf_htonl(rq_epoch(ctl));
+	u->h.ack.epoch = bpf_htonl(rq_epoch(ctl, ring));
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 	if (frame_resize(ctx, frame_len(ctx), hl) || frame_finish(ctx, ctl, wk, 0)) {
 		st->drop.fill++;

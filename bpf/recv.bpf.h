@@ -26,7 +26,7 @@ static __always_inline enum weft_rq_found find_shared(const struct weft_qpctl *c
 			return WEFT_RQ_NONE;
 		entry = READ_ONCE(e->order);
 		bpf_spin_lock(&q->lock);
-		f = weft_rq_take(rq, ring->bind, &q->rx.rbound, rsn, READ_ONCE(ring->rq_polled),
+		f = weft_rq_take(rq, ring->bind, &q->rx.bound, rsn, READ_ONCE(ring->rq_polled),
 				 taken, entry);
 		bpf_spin_unlock(&q->lock);
 		if (f == WEFT_RQ_NONE)
@@ -224,7 +224,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
 	/* before the look: what is posted after a look that was in vain must be news to the peer */
-	epoch = rq_epoch(ctl);
+	epoch = rq_epoch(ctl, ring);
 	v = weft_rx_take(&q->rx, psn);
 	if (v == WEFT_RX_NEW && (send || last)) {
 		got = recv_entry(ctl, slot, bpf_ntohl(p->u.h.data.rsn));

@@ -317,6 +317,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_ack a;
 	__s32 room, delta, hand = -1;
 	bool yield, last = false;
+	__u32 waits;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -335,6 +336,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
+	waits = q->tx.rnr;
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
@@ -351,7 +353,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 				weft_ring_absorb(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
-		if (unlikely(a.rnr || a.flags & WEFT_F_RQ))
+		if (unlikely(waits || q->tx.rnr || a.flags & WEFT_F_RQ))
 			publish_rnr(&q->tx, ring);
 		if (unlikely(a.rnr))
 			WRITE_ONCE(ring->tx_rnrs, ring->tx_rnrs + 1);
@@ -415,11 +417,12 @@ static __always_inline int tx_resume(struct weft_stats *st, const struct weft_qp
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	struct weft_ring *ring = ring_get(ctl);
+	__u32 now = now_ticks();
 
 	if (!q || !ring)
 		return -1;
 	bpf_spin_lock(&q->lock);
-	weft_tx_resume(&q->tx, epoch);
+	weft_tx_resume(&q->tx, epoch, now);
 	publish_rnr(&q->tx, ring);
 	bpf_spin_unlock(&q->lock);
 	count(st, rx_resume);

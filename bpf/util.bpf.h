@@ -118,12 +118,12 @@ static __always_inline void *rq_elem(const struct weft_qpctl *ctl, __u32 at)
 	return inner ? bpf_map_lookup_elem(inner, &at) : NULL;
 }
 
-/* Receives that have been posted to it, ever. */
-static __always_inline __u32 rq_epoch(const struct weft_qpctl *ctl)
+/* What the peer is told of it. */
+static __always_inline __u32 rq_epoch(const struct weft_qpctl *ctl, const struct weft_ring *ring)
 {
 	const struct weft_rq *rq = rq_elem(ctl, 0);
 
-	return rq ? READ_ONCE(rq->prod) : 0;
+	return rq ? weft_rq_epoch(rq, ring, ctl->flags & WEFT_QPF_SRQ) : 0;
 }
 
 /*

@@ -124,6 +124,7 @@ struct weft_qp {
 	uint32_t recv_polled;        /* receives handed out */
 	uint32_t recv_flushed;       /* in error: of those that will complete no more, entries looked at */
 	SLIST_ENTRY(weft_qp) of_srq; /* rq->qps */
+	bool waits;                  /* under its lock: the peer was refused a receive of that */
 	/* control */
 	LIST_ENTRY(weft_qp) link;
 	struct weft_pd *pd;

@@ -164,9 +164,6 @@ static void resume(struct weft_qp *qp)
 	const struct weft_qpctl *ctl = &qp->dev->maps.ctl[qp->slot];
 	unsigned len = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 
-	if (!__atomic_load_n(&qp->ring->refused, __ATOMIC_RELAXED) ||
-	    !__atomic_exchange_n(&qp->ring->refused, 0, __ATOMIC_ACQ_REL))
-		return;
 	/* should it get lost, the peer asks by itself */
 	weft_doorbell(qp->dev, qp->num, WEFT_DB_RESUME, len);
 }
@@ -224,8 +221,8 @@ static void give_spare(struct weft_srq *rq, uint32_t at)
 	pthread_mutex_unlock(&rq->lock);
 }
 
-/* How many of them there was room for; -errno when none was posted. */
-static int post(struct weft_srq *rq, const struct weft_recv *r, int n)
+/* How many of them there was room for; -errno when for none. Nobody sees them yet. */
+static int put_all(struct weft_srq *rq, const struct weft_recv *r, int n)
 {
 	int done, err = 0;
 
@@ -245,12 +242,7 @@ static int post(struct weft_srq *rq, const struct weft_recv *r, int n)
 		__atomic_store_n(&rq->busy[at], 1, __ATOMIC_RELAXED);
 		rq->prod++;
 	}
-	if (!done)
-		return err;
-	__atomic_store_n(&rq->head->prod, rq->prod, __ATOMIC_RELEASE);
-	/* I7 for receives: before the look at who waits */
-	__sync_synchronize();
-	return done;
+	return done ? done : err;
 }
 
 int weft_post_recv(struct weft_qp *qp, const struct weft_recv *r, int n)
@@ -265,22 +257,28 @@ int weft_post_recv(struct weft_qp *qp, const struct weft_recv *r, int n)
 		return weft_err_quiet(ENOTCONN, qp->dev->ifname,
 				      "the QP is in error: %s; connect again",
 				      weft_wc_str(qp->status));
-	done = post(qp->rq, r, n);
-	if (done > 0)
+	done = put_all(qp->rq, r, n);
+	if (done > 0 && weft_ring_offer(qp->ring, &qp->rq->head->prod, qp->rq->prod))
 		resume(qp);
 	return done;
 }
 
+/* The steps of weft_ring_offer(), each for all QPs. */
 int weft_srq_post(struct weft_srq *srq, const struct weft_recv *r, int n)
 {
-	int done = post(srq, r, n);
+	int done = put_all(srq, r, n);
 	struct weft_qp *qp;
 
 	if (done <= 0)
 		return done;
 	pthread_mutex_lock(&srq->lock);
 	SLIST_FOREACH(qp, &srq->qps, of_srq)
-		resume(qp);
+		qp->waits = weft_ring_refusal(qp->ring);
+	__atomic_store_n(&srq->head->prod, srq->prod, __ATOMIC_RELEASE);
+	__sync_synchronize();
+	SLIST_FOREACH(qp, &srq->qps, of_srq)
+		if (qp->waits || __atomic_load_n(&qp->ring->refused, __ATOMIC_RELAXED))
+			resume(qp);
 	pthread_mutex_unlock(&srq->lock);
 	return done;
 }
@@ -365,11 +363,8 @@ int weft_recv_take(struct weft_qp *qp, struct weft_wc *wc, int n)
 			complete(qp, at, true, &wc[got++]);
 	if (polled != qp->recv_polled) {
 		qp->recv_polled = polled;
-		if (qp->rq->shared) {
-			__atomic_store_n(&qp->ring->rq_polled, polled, __ATOMIC_RELEASE);
-			__sync_synchronize();
+		if (qp->rq->shared && weft_ring_offer(qp->ring, &qp->ring->rq_polled, polled))
 			resume(qp);
-		}
 	}
 	if (status && polled == end && got < n)
 		got += flush(qp, wc + got, n - got);

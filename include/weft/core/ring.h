@@ -36,7 +36,7 @@ struct weft_ring {
 	__u32 rx_fence; /* target of the barriers */
 	__u32 rx_msn;   /* the peer's work requests of any kind, in order: what the BYE tells him */
 	__u32 received; /* receives complete, in order */
-	__u32 refused;  /* 1: there was none, and the peer waits; the application clears it */
+	__u32 refused;  /* 1: there was none, and the peer waits; weft_ring_refusal() clears it */
 	__u32 pad2[10];
 	/* set by the application, cleared by XDP when it sends the event */
 	__u32 arm_tx;
@@ -89,6 +89,44 @@ weft_inline int weft_ring_recheck(struct weft_ring *r, __u32 prod_seen)
 {
 	weft_fetched(__sync_fetch_and_add(&r->tx_fence, 1));
 	return *(volatile __u32 *)&r->sq_prod != prod_seen;
+}
+
+/*
+ * What the peer is told of a receive queue: a count that grows with whatever lets one more message
+ * in. That is a receive posted or, where it is shared, also a message polled (weft_rq_take).
+ */
+weft_inline __u32 weft_rq_epoch(const struct weft_rq *rq, const struct weft_ring *r, int shared)
+{
+	__u32 posted = *(const volatile __u32 *)&rq->prod;
+
+	return shared ? posted + *(const volatile __u32 *)&r->rq_polled : posted;
+}
+
+/*
+ * Application, before it posts receives: has the peer been refused one? A refusal that comes
+ * later may have seen what is about to be posted, and is for the next time.
+ */
+weft_inline int weft_ring_refusal(struct weft_ring *r)
+{
+	if (!*(volatile __u32 *)&r->refused)
+		return 0;
+	*(volatile __u32 *)&r->refused = 0;
+	return 1;
+}
+
+/*
+ * Application: move a count that makes receives available, rq->prod or r->rq_polled (or what
+ * several QPs share: then each does the three steps, in this order). Returns 1 when a RESUME
+ * must go out. XDP reads the counts for its RNR, full barrier, sets `refused`, full barrier, looks
+ * for a receive once more.
+ */
+weft_inline int weft_ring_offer(struct weft_ring *r, __u32 *count, __u32 to)
+{
+	int was = weft_ring_refusal(r);
+
+	__atomic_store_n(count, to, __ATOMIC_RELEASE);
+	__sync_synchronize();
+	return was || *(volatile __u32 *)&r->refused;
 }
 
 #endif

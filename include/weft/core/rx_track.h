@@ -24,7 +24,7 @@ struct weft_rx {
 	__u32 quiet;          /* of msn: messages that the application is not told of */
 	__u32 rdone;          /* of msn: messages that took a receive */
 	__u32 solicited;      /* of rdone: those that wake who waits for such only */
-	__u32 rbound;         /* of a shared receive queue: messages that have taken one */
+	__u32 bound;          /* the first that has no receive of a shared queue yet, recv.h */
 	__u32 pad[5];         /* behind the lock: to the end of its cache line */
 	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;

@@ -66,13 +66,12 @@ weft_inline int weft_tx_atomic_may(const struct weft_tx *tx)
 weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod,
 				  __u32 wnd)
 {
-	__u32 want = tx->nlost, queued = prod - tx->cons, room;
+	__u32 want, queued = prod - tx->cons, room;
 
 	if (tx->err || tx->inflight >= wnd)
 		return 0;
-	if (want && weft_tx_refused(tx))
-		return tx->probe;
-	if (queued && queued <= WEFT_SQ_DEPTH && want < 64) {
+	want = weft_tx_lost_ready(tx);
+	if (!tx->rnr && queued && queued <= WEFT_SQ_DEPTH && want < 64) {
 		__u32 len = *(volatile __u32 *)&sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len;
 		__u32 sent = tx->seg * tx->payload;
 		__u32 n = 1, used = tx->nxt - tx->una;
@@ -162,10 +161,12 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		return WEFT_CLAIM_CWND;
 
 	if (tx->nlost) {
-		if (weft_tx_refused(tx) && !tx->probe)
-			return WEFT_CLAIM_RNR;
-		tx->probe = 0;
 		psn = weft_tx_first_lost(tx);
+		if (weft_tx_refused(tx, psn)) {
+			if (!tx->probe)
+				return WEFT_CLAIM_RNR;
+			tx->probe = 0;
+		}
 		s = &tx->slot[weft_tx_at(psn)];
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
 		tx->nlost--;
@@ -177,6 +178,9 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		return WEFT_CLAIM_OK;
 	}
 
+	/* what was refused is on its way as a probe; all that is new lies behind it */
+	if (tx->rnr)
+		return WEFT_CLAIM_RNR;
 	psn = tx->nxt;
 	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || weft_slot_state(s) == WEFT_SLOT_OUT)

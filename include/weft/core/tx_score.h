@@ -268,9 +268,11 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		}
 	}
 	if (a->flags & WEFT_F_RQ)
-		weft_tx_resume(tx, a->epoch);
+		weft_tx_resume(tx, a->epoch, now);
 	if (a->rnr && !weft_tx_delivered(tx, a->psn))
-		weft_tx_rnr(tx, weft_slot_ssn(tx, s), a->epoch, now);
+		weft_tx_rnr(tx, a->psn, a->ts, a->epoch, now);
+	if (tx->rnr && weft_tx_delivered(tx, tx->rnr_psn))
+		weft_tx_unblock(tx);
 	weft_reo_calm(&tx->rtt);
 	tx->rtt.backoff = 0;
 	if (rtt < WEFT_TICKS_US(10000000)) {

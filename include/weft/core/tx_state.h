@@ -158,14 +158,16 @@ struct weft_tx {
 	__u64 retransmits, spurious, timeouts, ce;
 	__u64 msgs, bytes; /* work requests begun, and what is in them */
 	/* receives of the peer's, tx_rnr.h */
-	__u32 rsn;       /* number of the next one to be taken */
-	__u32 rnr;       /* 1: one was not there */
-	__u32 rnr_rsn;   /* the first of those that were not */
-	__u32 rnr_epoch; /* what the peer had posted when it said so */
-	__u32 epoch;     /* what it has posted, as last heard */
-	__u32 rnr_ts;    /* when it was last asked, ticks */
-	__u32 probes;    /* how often since something was taken */
-	__u32 probe;     /* 1: one packet may go all the same */
+	__u32 rsn;      /* number of the next one to be taken */
+	__u8 rnr;       /* 1: one was not there */
+	__u8 probe;     /* 1: one packet may go all the same */
+	__u16 heard;    /* 1: `epoch` is one that the peer has told */
+	__u32 rnr_psn;  /* the first that was refused; it is not delivered */
+	__u32 epoch;    /* what the peer has posted, as last heard */
+	__u32 epoch_ts; /* and when, ticks */
+	__u32 rnr_ts;   /* when it was last asked, ticks */
+	__u32 probes;   /* how often since something was taken */
+	__u32 pad;
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */

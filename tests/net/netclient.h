@@ -28,6 +28,13 @@ static _Atomic uint64_t cl_worst_us;
 
 /* ---- posting and polling ---- */
 
+static void fails(struct client *c, enum weft_wc_status why, uint64_t completed)
+{
+	c->failed = why;
+	say("failed %u at %.3f: %s, %llu completed of %llu posted", c->index, now_s(),
+	    weft_wc_str(why), (unsigned long long)completed, (unsigned long long)c->posted);
+}
+
 /* Take what has completed; it must come in posting order, and nothing good behind an error. */
 static int reap(struct client *c)
 {
@@ -46,10 +53,7 @@ static int reap(struct client *c)
 			if (c->failed)
 				bad("success behind an error");
 		} else if (!c->failed) {
-			c->failed = wc[i].status;
-			say("failed %u at %.3f: %s, %llu completed of %llu posted", c->index,
-			    now_s(), weft_wc_str(wc[i].status), (unsigned long long)c->polled - 1,
-			    (unsigned long long)c->posted);
+			fails(c, wc[i].status, c->polled - 1);
 		} else if (c->failed == WEFT_WC_FLUSH_ERR) {
 			/* what stopped the QP may be behind one that was not acknowledged */
 			c->failed = wc[i].status;
@@ -76,6 +80,7 @@ static void drain(struct client *c)
 		    weft_wc_str(weft_qp_status(c->qp)));
 }
 
+/* A QP that fails with nothing outstanding has no completion to say so: the next post does. */
 static int post(struct client *c, uint64_t off, uint64_t roff, uint32_t len)
 {
 	struct weft_write w = { .wr_id = c->posted,
@@ -88,6 +93,8 @@ static int post(struct client *c, uint64_t off, uint64_t roff, uint32_t len)
 
 	if (!err)
 		c->posted++;
+	else if (err == -ENOTCONN && c->posted == c->polled && !c->failed)
+		fails(c, weft_qp_status(c->qp), c->polled);
 	return err;
 }
 

@@ -113,6 +113,31 @@ server_up() {
 	AT_REST[$n]=${AT_REST[$n]:-"$(at_rest "$n")"}
 }
 
+server_start() {
+	local n=$1
+	if server_up "$n"; then
+		HURT[$n]=
+	else
+		trouble SHUT "host $n: no server" "$LAB_TMP/s$n"
+	fi
+}
+
+server_stop() {	# server_stop N SIGNAL: and see how it ends
+	local n=$1 rc=0
+	[ -n "${SERVER_PID[$n]}" ] || return 0
+	kill "-$2" "${SERVER_PID[$n]}"
+	begun "$n"
+	until_true 20 ended "${SERVER_PID[$n]}" ||
+		{ trouble SHUT "host $n: the server hangs" "$LAB_TMP/s$n"; kill -KILL "${SERVER_PID[$n]}"; }
+	lab_wait "${SERVER_PID[$n]}" 2>/dev/null || rc=$?
+	SERVER_PID[$n]=
+	if grep -q '^wrong:' "$LAB_TMP/s$n"; then
+		trouble WRONG "server of host $n" "$LAB_TMP/s$n"
+	elif [ "$2" = TERM ] && [ $rc != 0 ]; then
+		trouble SHUT "host $n: the server ended with $rc" "$LAB_TMP/s$n"
+	fi
+}
+
 at_rest() {
 	echo "$(holds "$1") $(descriptors "${SERVER_PID[$1]}")"
 }

@@ -101,7 +101,7 @@ lab_stop() {
 
 # Wait until a file has a line that matches, for at most SECONDS while PID lives.
 lab_wait_line() {
-	local file=$1 re=$2 pid=$3 seconds=${4:-5} i
+	local file=$1 re=$2 pid=$3 seconds=${4:-20} i
 	for ((i = 0; i < seconds * 50; i++)); do
 		grep -q -- "$re" "$file" 2>/dev/null && return 0
 		kill -0 "$pid" 2>/dev/null || { grep -q -- "$re" "$file"; return; }

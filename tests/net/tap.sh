@@ -97,6 +97,35 @@ until_true() {
 	done
 }
 
+# meter: from now on it is known when this machine let nobody run, for `stalls` and `in_time`
+meter() {
+	"$LAB_BUILD/tests/net/stallmeter" >"$LAB_TMP/stalls" &
+	disown	# it goes with this shell, and nobody waits for it
+}
+
+# stalls SINCE [UNTIL]: milliseconds of those, on the processor that had most. What is promised to
+# take no longer than a second may take that much longer where nothing runs for so long.
+stalls() {
+	awk -v a="$1" -v b="${2:-$(now)}" '{
+			from = $2 - $3 / 1000 > a ? $2 - $3 / 1000 : a
+			end = $2 < b ? $2 : b
+			if (end > from) s[$1] += end - from
+		}
+		END { for (c in s) if (s[c] > most) most = s[c]; printf "%d\n", most * 1000 }' "$LAB_TMP/stalls"
+}
+
+# in_time SECONDS COMMAND...: until_true, where so many are promised
+in_time() {
+	local from ms limit=$1
+	from=$(now)
+	shift
+	until "$@" >/dev/null 2>&1; do
+		ms=$(since "$from")
+		((ms <= limit * 1000 || ms <= limit * 1000 + $(stalls "$from"))) || return 1
+		sleep 0.02
+	done
+}
+
 cpu_ticks() {	# user and system time of a process, 1/100 s
 	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"
 }
@@ -104,7 +133,7 @@ cpu_ticks() {	# user and system time of a process, 1/100 s
 # freeze PID: SIGSTOP, and wait until none of its threads runs any more
 freeze() {
 	kill -STOP "$1"
-	until_true 5 frozen "$1"
+	until_true 20 frozen "$1"
 }
 
 frozen() {

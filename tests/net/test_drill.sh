@@ -105,6 +105,16 @@ hit_connecting() {	# N WHY
 	done
 }
 
+# Another fault at host N may keep the news of the first away, and then tells itself.
+again() {
+	local f t
+	ms t
+	for f in "${FLOWS[@]}"; do
+		[ -n "${MUST[$f]}" ] || continue
+		case " ${A[$f]} ${B[$f]} " in *" $1 "*) MUST_MS[$f]=$((t - ${MUST[$f]} + REMOTE_MS)) ;; esac
+	done
+}
+
 # The fault is there now: until the command returned, something may still have got through.
 begun() {
 	local f t
@@ -123,11 +133,17 @@ slow_links() {
 	done
 }
 
+lost() {	# of so many ms from then on, how many this machine let nobody run
+	local end=$(($1 + $2))
+	stalls "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))" "$((end / 1000)).$(printf %03d $((end % 1000)))"
+}
+
 on_time() {	# the flow's error came when it should
-	local f=$1 at late since=${CUT[$1]:-${MUST[$1]}}
+	local f=$1 at late limit since=${CUT[$1]:-${MUST[$1]}}
+	limit=$((MUST_MS[$f] + $(lost "$since" "${MUST_MS[$f]}")))
 	at=$(sed -n 's/^failed [0-9]* at \([0-9]*\)\.\([0-9]*\): .*/\1\2/p' "$LAB_TMP/$f" | head -n 1)
 	if [ -z "$at" ]; then	# over before the fault reached it?
-		((UNTIL[$f] <= since + MUST_MS[$f])) ||
+		((UNTIL[$f] <= since + limit)) ||
 			trouble LATE "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}) did not fail" "$LAB_TMP/$f"
 		return
 	fi
@@ -139,8 +155,8 @@ on_time() {	# the flow's error came when it should
 	else
 		((late <= WORST_REMOTE)) || WORST_REMOTE=$late
 	fi
-	((late <= MUST_MS[$f])) ||
-		trouble LATE "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}): error after $late ms" "$LAB_TMP/$f"
+	((late <= limit)) ||
+		trouble LATE "$f (${A[$f]} to ${B[$f]}; ${MAY[$f]}): error after $late ms of $limit" "$LAB_TMP/$f"
 }
 
 judge() {	# judge FLOW STATUS
@@ -174,33 +190,6 @@ collect() {
 		fi
 	done
 	FLOWS=(${keep[@]+"${keep[@]}"})
-}
-
-# ---- servers ----------------------------------------------------------------------------------
-
-server_start() {
-	local n=$1
-	if server_up "$n"; then
-		HURT[$n]=
-	else
-		trouble SHUT "host $n: no server" "$LAB_TMP/s$n"
-	fi
-}
-
-server_stop() {	# server_stop N SIGNAL: and see how it ends
-	local n=$1 rc=0
-	[ -n "${SERVER_PID[$n]}" ] || return 0
-	kill "-$2" "${SERVER_PID[$n]}"
-	begun "$n"
-	until_true 20 ended "${SERVER_PID[$n]}" ||
-		{ trouble SHUT "host $n: the server hangs" "$LAB_TMP/s$n"; kill -KILL "${SERVER_PID[$n]}"; }
-	lab_wait "${SERVER_PID[$n]}" 2>/dev/null || rc=$?
-	SERVER_PID[$n]=
-	if grep -q '^wrong:' "$LAB_TMP/s$n"; then
-		trouble WRONG "server of host $n" "$LAB_TMP/s$n"
-	elif [ "$2" = TERM ] && [ $rc != 0 ]; then
-		trouble SHUT "host $n: the server ended with $rc" "$LAB_TMP/s$n"
-	fi
 }
 
 # ---- faults; a host has one at a time -----------------------------------------------------------
@@ -259,11 +248,12 @@ replug() {
 fault() {	# fault KIND N
 	local n=$2 f
 	say "fault $1: $n"
+	again "$n"
 	case $1 in
 	link-short) rnd 250; link "$n" "${NS[$n]}" e0 $((R + 50)) ;;
 	cable-short) rnd 250; link "$n" "$LAB_M" "p$n" $((R + 50)) ;;
-	link-long) rnd 1000; link "$n" "${NS[$n]}" e0 $((R + 1500)) ;;
-	cable-long) rnd 1000; link "$n" "$LAB_M" "p$n" $((R + 1500)) ;;
+	link-long) rnd 1000; link "$n" "${NS[$n]}" e0 $((R + 2000)) ;;
+	cable-long) rnd 1000; link "$n" "$LAB_M" "p$n" $((R + 2000)) ;;
 	delete)
 		HURT[$n]="delete "
 		hit_host "$n" delete $LOCAL_MS $REMOTE_MS
@@ -419,7 +409,7 @@ sweep() {	# a transfer from host N to the next
 rest() {
 	local n f end now bad=
 	say "rest"
-	advance 3000	# every fault is over by then
+	advance 3500	# every fault is over by then
 	ms end
 	end=$((end + 60000))
 	while [ ${#FLOWS[@]} -gt 0 ]; do
@@ -437,13 +427,14 @@ rest() {
 		sweep "$n" || trouble SHUT "host $n cannot connect at rest" "$LAB_TMP/sweep"
 	done
 	for n in "${HOSTS[@]}"; do
-		until_true 15 is_at_rest "$n" || bad+="$n: $(at_rest "$n") instead of ${AT_REST[$n]}; "
+		until_true 30 is_at_rest "$n" || bad+="$n: $(at_rest "$n") instead of ${AT_REST[$n]}; "
 	done
 	note "$bad"
 	t "${#bad} == 0" "at rest after $FLOW flows: no QP, region, token, map entry or descriptor is left over"
 }
 
 lab_begin
+meter
 MEMORY=$(kernel_memory) MAPS=$(bpftool map show | grep -c '^[0-9]')
 drill_hosts
 RND=$SEED
@@ -474,16 +465,21 @@ for n in "${HOSTS[@]}"; do
 	[ -z "${PERSIST[$n]}" ] || "$WEFT" -n "${NS[$n]}" down e0 >/dev/null
 done
 for n in "${HOSTS[@]}"; do
-	t -- until_true 2 host_clean "$n" ++ "host $n: within 2 s of the last user nothing of weft is left"
+	t -- in_time 2 host_clean "$n" ++ "host $n: within 2 s of the last user nothing of weft is left"
 done
-until_true 5 maps_gone
+until_true 20 maps_gone
 t -- maps_gone ++ "the kernel has the memory of all ${#MAPS_SEEN[@]} maps back that were looked at"
-t "${#WRONG[@]} == 0" "$DONE flows: every byte right at every look"
-t "${#HARMED[@]} == 0" "$UNTOUCHED flows that nothing touched: none failed"
-t "${#LATE[@]} == 0" "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms by a time-out)"
-t "${#SHUT[@]} == 0" "servers and clients end, begin and begin again"
+none() {	# none LIST NAME
+	local -n these=$1
+	note "$(printf '%s\n' ${these[@]+"${these[@]}"})"
+	t "${#these[@]} == 0" "$2"
+}
+none WRONG "$DONE flows: every byte right at every look"
+none HARMED "$UNTOUCHED flows that nothing touched: none failed"
+none LATE "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms by a time-out)"
+none SHUT "servers and clients end, begin and begin again"
 lab_down
-until_true 30 memory_is_back	# compilers beside have some for a moment
+until_true 60 memory_is_back	# compilers beside have some for a moment
 # others may take some meanwhile
 [ "$LAB_SHARED" = 1 ] || t "MORE < 16384" "kernel memory as before ($MORE KiB more)"
 # namespaces and what was attached in them go after a while

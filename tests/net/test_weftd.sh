@@ -74,6 +74,7 @@ perf_as() {
 }
 
 lab_begin
+meter
 lab_pair 3498
 chmod 711 "$LAB_TMP"
 BIN=$LAB_TMP/bin
@@ -116,7 +117,7 @@ at_work() {
 		"weft dev show tells who has what: $a"
 	t "$(jq "[.[] | select(.weftd) | .pid] == [$CLIENT]" <<<"$a" | grep -c true) == 1" "and by which process"
 	t -- finish_both c s ++ "every byte is right, on both sides"
-	t -- until_true 3 nobody_holds a ++ "all is given back"
+	t -- until_true 20 nobody_holds a ++ "all is given back"
 }
 
 # Killed and started again while others write, connect, allocate and close.
@@ -186,10 +187,10 @@ without_it() {
 	kill -KILL "$SERVER"
 	wait "$SERVER" 2>/dev/null
 	lab_forget "$SERVER"
-	t -- until_true 2 grep -q 'failed .*remote side closed' "$LAB_TMP/c" ++ "the peer's death is told without it"
+	t -- in_time 2 grep -q 'failed .*remote side closed' "$LAB_TMP/c" ++ "the peer's death is told without it"
 	start a
 	t -- finish "$CLIENT" c 3 ++ "and the process ends when it is back"
-	t -- until_true 3 nobody_holds a ++ "with nothing left"
+	t -- until_true 20 nobody_holds a ++ "with nothing left"
 }
 
 # Whoever dies leaves nothing, whether weftd sees it or not.
@@ -203,7 +204,7 @@ clients_killed() {
 	kill -KILL "$CLIENT"
 	wait "$CLIENT" 2>/dev/null
 	lab_forget "$CLIENT"
-	t -- until_true 2 nobody_holds a ++ "a client that is killed leaves nothing"
+	t -- in_time 2 nobody_holds a ++ "a client that is killed leaves nothing"
 	kill -TERM "$SERVER" 2>/dev/null
 	finish "$SERVER" s >/dev/null 2>&1
 	run_as $BOB b
@@ -215,7 +216,7 @@ clients_killed() {
 	left=$("$WEFT" -n "$LAB_B" -j mr show "${DEV[b]}" | jq length)
 	start b
 	t "$left > 0" "one that is killed while there is no weftd leaves $left regions"
-	t -- until_true 3 nobody_holds b ++ "and the next weftd takes them away"
+	t -- until_true 20 nobody_holds b ++ "and the next weftd takes them away"
 }
 
 quotas() {
@@ -226,7 +227,7 @@ quotas() {
 	lab_wait_line "$LAB_TMP/perf" '^ready' "$server" 10
 	t -- fails_with "user $BOB has" perf_as $BOB 7500 --region 128m --count 1 ++ "more memory than is allowed"
 	lab_stop "$server"
-	t -- until_true 2 nobody_holds a ++ "and nothing is kept"
+	t -- until_true 20 nobody_holds a ++ "and nothing is kept"
 	for what in memory qps cqs processes; do
 		t -- as $BOB a "$BIN/daemonfuzz" hoard "${SOCK[a]}" "${DEV[a]}" $what ++ "more $what than are allowed"
 	done
@@ -279,7 +280,7 @@ against_others() {
 	kill -TERM "$peer"
 	t -- finish "$peer" peer ++ "the attacker's arrive in its peer's region alone"
 	t -- kill -0 "${PID[a]}" ++ "weftd lives"
-	t -- until_true 3 nobody_holds a ++ "all is given back"
+	t -- until_true 20 nobody_holds a ++ "all is given back"
 	t -- "$BIN/rings" books "$LAB_A" "$LAB_IF_A" ++ "no token is left on the books"
 }
 
@@ -294,7 +295,7 @@ its_place() {
 	t -- fails_with "bad.conf:1: no such user" "$LAB_BUILD/weftd" -t -c "$LAB_TMP/bad.conf" ++ "a configuration that is wrong"
 	sed -i "s/$BOB memory 64m/$BOB memory 192m/" "$LAB_TMP/a.conf"
 	kill -HUP "${PID[a]}"
-	t -- until_true 3 fails_with 'Connection refused; is a weft program' perf_as $BOB 7501 --region 128m --count 1 \
+	t -- until_true 20 fails_with 'Connection refused; is a weft program' perf_as $BOB 7501 --region 128m --count 1 \
 		++ "SIGHUP: more memory for a user"
 	run_as in-process b
 	serve s "$LAB_B" --region 4m --conns 1 --qps 1 "$LAB_IF_B=10.9.0.2:7000"

@@ -138,7 +138,19 @@ verdict() {
 	else
 		failed=$((failed + 1))
 		printf 'FAIL  %s\n%s\n' "$1" "$2"
+		{ echo "$1"; head -n 8 <<<"$2"; } >>"$tmp/reasons"
 	fi
+}
+# What failed, in short, is said again at the end, for whoever sees no more of a long output: of suite
+# $1 with the output $2 each "not ok" with 8 comments on either side, or the last lines if there is none.
+reasons() {
+	echo "$1:"
+	awk '/^not ok/ { for (i = n < 8 ? 0 : n - 8; i < n; i++) print held[i]; print; n = 0; behind = 8; found = 1; next }
+		{ last[NR % 8] = $0 }
+		!/^#/ { n = behind = 0; next }
+		behind > 0 { behind--; print; next }
+		{ held[n++] = $0 }
+		END { if (!found) for (i = NR > 8 ? NR - 7 : 1; i <= NR; i++) print last[i % 8] }' "$2"
 }
 
 # ---- suites ------------------------------------------------------------------------------------
@@ -284,6 +296,7 @@ tell() {
 		$((secs / 10)) $((secs % 10))
 	if [ "$fail" -ne 0 ]; then
 		tail -n 400 "$out"
+		reasons "${names[i]}" "$out" >>"$tmp/reasons"
 		[ "$rc" -ge 124 ] && [ "$rc" -ne 127 ] &&
 			echo "# ended by a signal or the limit of ${limits[i]} s (status $rc)"
 		eval "words=(${commands[i]})"
@@ -359,5 +372,6 @@ run_suites
 check_leftovers
 check_kernel_log
 
+[ ! -s "$tmp/reasons" ] || { echo "What failed:"; head -n 200 "$tmp/reasons"; }
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

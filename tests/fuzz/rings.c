@@ -269,10 +269,10 @@ static void round_of(struct weft_qp *qp)
 
 static int attacker(char **argv)
 {
-	double end = now_s() + atof(argv[5]);
 	size_t room = 4 * SOURCE;
 	struct weft_pd *pd;
 	uint8_t *mem;
+	double end;
 	void *p;
 
 	seed = strtoull(argv[6], NULL, 0);
@@ -287,6 +287,7 @@ static int attacker(char **argv)
 	need(weft_mr_reg(at.dev, NULL, mem, SOURCE, WEFT_REMOTE_WRITE, &at.not_local), "register");
 	need(weft_mr_reg(at.dev, pd, mem + 2 * SOURCE, SOURCE, WEFT_LOCAL, &at.other_pd),
 	     "register");
+	end = now_s() + atof(argv[5]);
 	while (now_s() < end && !stop) {
 		struct weft_qp **qp = &at.qp[draw() % 2];
 

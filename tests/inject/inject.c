@@ -13,7 +13,8 @@
 
 #include "inject.h"
 
-#define CALLS 400 /* more than any scenario makes */
+#define CALLS    400  /* more than any scenario makes */
+#define PATIENCE 5000 /* ms; what takes longer is not late but lost */
 
 struct inject s;
 static int tests, failed;
@@ -300,7 +301,7 @@ static void close_calls(void)
 	for (k = 1; k < 60; k++) {
 		need(connect_b(7800, 8000, &s.qp), "connect");
 		many_out();
-		for (int i = 0; i < 20 && books_are_zero(); i++)
+		for (int i = 0; i < PATIENCE && books_are_zero(); i++)
 			usleep(1000);
 		if (books_are_zero()) {
 			out = false;
@@ -309,7 +310,7 @@ static void close_calls(void)
 		inject_arm(k);
 		weft_qp_close(s.qp);
 		inject_end(&name);
-		for (int i = 0; i < 20 && !books_are_zero(); i++)
+		for (int i = 0; i < PATIENCE && !books_are_zero(); i++)
 			usleep(1000);
 		if (!books_are_zero() && books) {
 			books = false;

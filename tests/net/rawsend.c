@@ -6,6 +6,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 
 static const char usage_text[] =
 	"usage: rawsend DEV QPN KIND COUNT SEED [GAP_US]\n"
-	"       rawsend DEV seen MS      (tagged frames and fragments that reach the host)\n"
+	"       rawsend DEV seen MS      (tagged frames and fragments that reach the host, until SIGTERM)\n"
 	"Sends COUNT packets to the peer of QP QPN of DEV (in this network namespace), as if XDP\n"
 	"here had sent them; it reads the keys from the pins. KIND is a name below, what is wrong:\n"
 	"  version opcode length qpn generation source conn check window unsent truncated csum:\n"
@@ -264,6 +265,14 @@ static bool known(const char *kind)
 }
 
 /* Count what XDP passed up for a while: IP behind a VLAN tag, and fragments, of UDP to our port. */
+static volatile sig_atomic_t ended;
+
+static void on_term(int sig)
+{
+	(void)sig;
+	ended = 1;
+}
+
 static int seen(const char *dev, unsigned long ms)
 {
 	struct sockaddr_ll at = { .sll_family = AF_PACKET,
@@ -278,6 +287,7 @@ static int seen(const char *dev, unsigned long ms)
 	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) ||
 	    bind(fd, (struct sockaddr *)&at, sizeof(at)))
 		die(dev, errno);
+	signal(SIGTERM, on_term); /* nothing more is sent: what is here is read */
 	puts("ready");
 	fflush(stdout);
 	clock_gettime(CLOCK_MONOTONIC, &t0);
@@ -293,6 +303,8 @@ static int seen(const char *dev, unsigned long ms)
 		const struct tpacket_auxdata *a = c ? (void *)CMSG_DATA(c) : NULL;
 
 		clock_gettime(CLOCK_MONOTONIC, &t);
+		if (n < 0 && ended)
+			break;
 		if (n < 60)
 			continue;
 		if ((a && (a->tp_status & TP_STATUS_VLAN_VALID)) || (f[12] == 0x81 && !f[13]))

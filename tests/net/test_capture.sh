@@ -80,7 +80,7 @@ whole() {
 	tx0=$(stat_of tx_data) ack0=$(stat_of tx_ack) rx0=$(came_in)
 	t -- perf_write 10.9.0.2 --count 6 --size 256k --region 512k --verify ++ "6 messages of 256 KiB"
 	t -- perf_write '[fd09::2]' --count 40 --size 64 --region 64k --lat --verify ++ "and a ping-pong by IPv6"
-	until_true 5 settled "$LAB_A" "$LAB_IF_A"	# what is still on its way
+	until_true 20 settled "$LAB_A" "$LAB_IF_A"	# what is still on its way
 	tx=$(($(stat_of tx_data) - tx0)) ack=$(($(stat_of tx_ack) - ack0)) in=$(($(came_in) - rx0))
 	hang_up whole
 	t ! flag_is_set ++ "and off behind it"
@@ -126,7 +126,7 @@ narrow() {
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 60 --size 64k --qps 2 --region 1m \
 		--cwnd 4 >/dev/null 2>&1
 	local writer=$LAB_SPAWNED
-	until_true 10 eval '[ "$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq "map(select(.packets > 1000)) | length")" = 2 ]'
+	until_true 20 eval '[ "$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq "map(select(.packets > 1000)) | length")" = 2 ]'
 	qpn=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq -r 'map(select(.packets > 1000))[0].qpn')
 	other=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq -r 'map(select(.packets > 1000))[1].qpn')
 	t -- lab_in "$LAB_A" timeout 20 "$WEFT" capture --qp "$qpn" -c 200 -w "$CAP/qp.pcapng" "$LAB_IF_A" \
@@ -242,7 +242,7 @@ killed() {
 	listen down -w "$CAP/down.pcapng"
 	"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
 	local rc=0
-	until_true 5 ended "$CAPTURE"
+	until_true 20 ended "$CAPTURE"
 	lab_wait "$CAPTURE" || rc=$?
 	note "$(<"$CAP/down.err")"
 	t "rc == 1" "weft down ends a capture"

@@ -359,7 +359,7 @@ run_through() {
 	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --size $SIZE --count $COUNT --verify \
 		++ "$name: $COUNT messages of $SIZE bytes"
 	lab_stop "$server"
-	until_true 5 settled "$LAB_A" "$LAB_IF_A"
+	until_true 20 settled "$LAB_A" "$LAB_IF_A"
 	# counters first: what comes later comes into the capture as well
 	A=$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" -j | tr -d ' \n')
 	B=$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B" -j | tr -d ' \n')

@@ -96,7 +96,7 @@ adopt() {
 	t -- transfer ++ "$loader: the library adopts it as well"
 	t "$(attached) == $id" "$loader: and it outlives the last process"
 	t -- unload_with "$loader" ++ "$loader unloads it"
-	t -- until_true 5 map_gone "$map" ++ "$loader: then nothing is left in the kernel"
+	t -- until_true 20 map_gone "$map" ++ "$loader: then nothing is left in the kernel"
 }
 
 # How many bytes of a map of program $2 are not 0
@@ -126,7 +126,7 @@ unload_first() {
 	note "$(ls "$BASE" 2>&1)"
 	t "$(doorbells) == 0" "no doorbell is left"
 	t ! test -e "$(pins)" ++ "no pins are left"
-	t -- until_true 5 map_gone "$map" ++ "nothing is left in the kernel"
+	t -- until_true 20 map_gone "$map" ++ "nothing is left in the kernel"
 	t -- eval 'weft_a unpin "$LAB_IF_A" 2>"$LAB_TMP/unpin"' ++ "unpin once more"
 	t -- grep -q "nothing to do" "$LAB_TMP/unpin" ++ "has nothing to do"
 	load_with ip
@@ -134,7 +134,7 @@ unload_first() {
 	weft_a up "$LAB_IF_A"
 	unload_with ip
 	t -- weft_a down "$LAB_IF_A" ++ "or weft down does"
-	t -- until_true 5 map_gone "$map" ++ "with the same result"
+	t -- until_true 20 map_gone "$map" ++ "with the same result"
 }
 
 # Wherever a replacement is killed, the next one works: at each rename of a pin.
@@ -213,13 +213,13 @@ unload_under_users() {
 	note "$(<"$LAB_TMP/perf")"
 	t "$rc == 1 && $(since "$start") < 3000" "unloaded under a process: its WRITEs fail at once"
 	t -- grep -q "somebody unloaded its XDP program" "$LAB_TMP/perf" ++ "and it says why"
-	t -- until_true 5 test ! -e "$(pins)" ++ "it leaves no pins"
+	t -- until_true 20 test ! -e "$(pins)" ++ "it leaves no pins"
 	# weft down under a process: the program that stays may not be adopted while that one lives
 	load_with ip
 	id=$(attached)
 	"$WEFT" -n "$LAB_A" perf server -p 7472 "$LAB_IF_A" >"$LAB_TMP/idle" 2>&1 &
 	user=$!
-	until_true 10 grep -q ready "$LAB_TMP/idle"
+	until_true 20 grep -q ready "$LAB_TMP/idle"
 	weft_a down "$LAB_IF_A"
 	t "$(attached) == $id" "weft down under a process leaves the loader's program"
 	t -- on_a ping -q -c 1 -W 5 10.9.0.2 ++ "everything passes it"

@@ -70,9 +70,9 @@ taken() {
 	: >"$LAB_TMP/client"
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 30 >/dev/null 2>"$LAB_TMP/client"
 	CLIENT=$LAB_SPAWNED
-	until_true 10 sent_more 10000 || echo "no transfer"
+	until_true 20 sent_more 10000 || echo "no transfer"
 	"$@"
-	until_true 10 ended "$CLIENT" || { echo "it does not end"; kill -KILL "$CLIENT"; }
+	until_true 20 ended "$CLIENT" || { echo "it does not end"; kill -KILL "$CLIENT"; }
 	lab_wait "$CLIENT" || rc=$?
 	echo "status $rc: $(<"$LAB_TMP/client")"
 	[ $rc = 1 ] && tail -n 1 "$LAB_TMP/client" | grep -qE "^weft: 10.9.0.2:7471: .*; .*$want" &&

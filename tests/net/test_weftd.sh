@@ -110,7 +110,7 @@ at_work() {
 	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 4 --time 2 --src 4m --max 1m "$LAB_IF_A=10.9.0.2:7000"
-	t -- lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10 ++ "users without privileges connect"
+	t -- until_true 20 connected 4 ++ "users without privileges connect"
 	local a b
 	a=$(users a) b=$(users b)
 	t "$(held "$a" $ALICE qps) == 4 && $(held "$b" $ALICE qps) == 4 && $(held "$b" $ALICE memory) > 0" \
@@ -120,6 +120,11 @@ at_work() {
 	t -- until_true 20 nobody_holds a ++ "all is given back"
 }
 
+# connected N: so many QPs, on both sides
+connected() {
+	(($(grep -c '^qp .*connected' "$LAB_TMP/c") >= $1 && $(grep -c '^qp .*connected' "$LAB_TMP/s") >= $1))
+}
+
 # Killed and started again while others write, connect, allocate and close.
 over_its_death() {
 	local i server short late
@@ -127,7 +132,7 @@ over_its_death() {
 	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 4 --time 3 --src 4m --max 256k "$LAB_IF_A=10.9.0.2:7000"
-	t -- lab_wait_line "$LAB_TMP/c" '^qp 3: .*connected' "$CLIENT" 10 ++ "writing, both by way of weftd"
+	t -- until_true 20 connected 4 ++ "writing, both by way of weftd"
 	: >"$LAB_TMP/perf"
 	lab_spawn_in "$LAB_B" "$BIN/as" $ALICE "${SOCK[b]}" "$BIN/weft" perf server -p 7500 "${DEV[b]}" \
 		>"$LAB_TMP/perf" 2>&1
@@ -171,7 +176,7 @@ without_it() {
 	run_as $ALICE a
 	writer c "$LAB_A" --qps 2 --time 2 --src 4m --max 256k "$LAB_IF_A=10.9.0.2:7000"
 	# connections that are being made do not bear so long an outage
-	lab_wait_line "$LAB_TMP/c" '^qp 1: .*connected' "$CLIENT" 10
+	until_true 20 connected 2
 	kill_9 a
 	kill_9 b
 	sleep 1.5
@@ -242,7 +247,7 @@ quotas() {
 	serve s "$LAB_B" --region 4m --conns 4 --qps 4 "$LAB_IF_B=10.9.0.2:7000"
 	run_as $BOB a
 	writer c "$LAB_A" --qps 4 --time 2 --cwnd 512 "$LAB_IF_A=10.9.0.2:7000"
-	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
+	until_true 20 connected 4
 	all=$("$WEFT" -n "$LAB_A" -j dev show "${DEV[a]}" | jq '.[0] | .budget * .domains')
 	windows=$("$WEFT" -n "$LAB_A" -j qp show "${DEV[a]}" | jq -c '[.[].cwnd_set]')
 	t "$(jq add <<<"$windows") * 2 == $all" "half of $all tokens: windows of $windows"

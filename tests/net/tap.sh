@@ -18,35 +18,36 @@ note() {
 	TAP_NOTES+="$*"$'\n'
 }
 
+# Its variables have names that no condition has.
 t() {
-	local ok=0 how=$1 cmd=()
-	case $how in
+	local tap_ok=0 tap_how=$1 tap_cmd=()
+	case $tap_how in
 	-- | !)
 		shift
 		while [ "$1" != ++ ]; do
-			cmd+=("$1")
+			tap_cmd+=("$1")
 			shift
 		done
 		shift
-		note "command: ${cmd[*]}"
-		local rc=0 out=$LAB_TMP/tap.out
-		"${cmd[@]}" >"$out" 2>&1 || rc=$?
-		note "$(tail -n 12 "$out")"
-		note ": status $rc"
-		if [ "$how" = -- ]; then
-			[ $rc = 0 ] || ok=1
+		note "command: ${tap_cmd[*]}"
+		local tap_rc=0 tap_out=$LAB_TMP/tap.out
+		"${tap_cmd[@]}" >"$tap_out" 2>&1 || tap_rc=$?
+		note "$(tail -n 12 "$tap_out")"
+		note ": status $tap_rc"
+		if [ "$tap_how" = -- ]; then
+			[ $tap_rc = 0 ] || tap_ok=1
 		else
-			((rc > 0 && rc < 124)) || ok=1
+			((tap_rc > 0 && tap_rc < 124)) || tap_ok=1
 		fi
 		;;
 	*)
-		((how)) || ok=1
-		note "condition: $(tr -s ' \t\n' ' ' <<<"$how")"
+		((tap_how)) || tap_ok=1
+		note "condition: $(tr -s ' \t\n' ' ' <<<"$tap_how")"
 		shift
 		;;
 	esac
 	TAP_N=$((TAP_N + 1))
-	if [ $ok = 0 ]; then
+	if [ $tap_ok = 0 ]; then
 		echo "ok $TAP_N - $*"
 	else
 		TAP_FAILED=$((TAP_FAILED + 1))

@@ -34,6 +34,18 @@ sixteen() {
 	nothing_lost "16 QPs"
 }
 
+# over PID...: writers that have run for long enough end as they do after Ctrl-C
+over() {
+	local pid rc bad=0
+	kill -TERM "$@"
+	for pid in "$@"; do
+		rc=0
+		lab_wait "$pid" || rc=$?
+		[ $rc = 130 ] || bad=1
+	done
+	return $bad
+}
+
 # Shares of 8 QPs of one process and of two processes: packets by `qp show`, read while they run.
 shares() {
 	local i ok=0 json a b
@@ -42,21 +54,19 @@ shares() {
 	local server=$LAB_SPAWNED writers=()
 	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
 	for ((i = 0; i < $1; i++)); do
-		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 5 \
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 90 \
 			--qps "$2" --size 256k -j >"$LAB_TMP/perf$i" 2>&1
 		writers+=("$LAB_SPAWNED")
 	done
-	until_true 20 busy_qps $(($1 * $2)) 1000
+	until_true 60 busy_qps $(($1 * $2)) 1000
 	sleep 1
 	a=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
 	sleep 2
 	b=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
-	for i in "${writers[@]}"; do
-		lab_wait "$i" || ok=1
-	done
+	over "${writers[@]}" || ok=1
 	lab_stop "$server"
 	note "$(cat "$LAB_TMP"/perf[0-9])"
-	t "ok == 0" "$1 processes with $2 QPs each write for 5 s"
+	t "ok == 0" "$1 processes with $2 QPs each write until they are told to end"
 	json=$(paste -d: <(packets_of "$a") <(packets_of "$b") | awk -F: '$1 == $3 && $4 - $2 > 1000 {
 		d = $4 - $2; n++; min = !min || d < min ? d : min; max = d > max ? d : max }
 		END { print n + 0, min + 0, max + 0 }')
@@ -86,21 +96,21 @@ waiting() {
 		lab_spawn "$WEFT" -n "$LAB_B" perf server -p "747$i" "$LAB_IF_B" >"$LAB_TMP/s$i" 2>&1
 		servers+=("$LAB_SPAWNED")
 		lab_wait_line "$LAB_TMP/s$i" '^ready' "$LAB_SPAWNED"
-		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 15 \
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 120 \
 			--qps 60 --size 256k -j >"$LAB_TMP/perf$i" 2>&1
 		busy+=("$LAB_SPAWNED")
 	done
-	t -- until_true 30 busy_qps 180 ++ "three processes with 60 QPs each are at work"
+	t -- until_true 60 busy_qps 180 ++ "three processes with 60 QPs each are at work"
 	for i in 0 1 2 3; do
 		writer "c$i" "$LAB_A" --rounds 1 --fixed 256k --stop-posted "$LAB_IF_A=10.9.0.2:7000"
 		stopped+=("$CLIENT")
 	done
 	for i in 0 1 2 3; do
-		lab_wait_line "$LAB_TMP/c$i" '^posted' "${stopped[i]}" 20 || ok=1
+		lab_wait_line "$LAB_TMP/c$i" '^posted' "${stopped[i]}" 60 || ok=1
 	done
 	t "ok == 0" "four writers have posted beside 180 busy QPs, and stop"
 	note "$(cat "$LAB_TMP"/c[0-3])"
-	until_true 20 eval '[ "$(grep -c "round 0.*right" "$LAB_TMP/s")" = 4 ]' || ok=1
+	until_true 60 eval '[ "$(grep -c "round 0.*right" "$LAB_TMP/s")" = 4 ]' || ok=1
 	t "ok == 0" "what they had posted arrives all the same, every byte right"
 	handed=$(counter "$LAB_A" "$LAB_IF_A" handed)
 	t "handed > 0" "by tokens of the others ($handed)"
@@ -110,9 +120,7 @@ waiting() {
 	done
 	finish "$SERVER" s || ok=1
 	t "ok == 0" "and they find all of it completed"
-	for i in "${busy[@]}"; do
-		lab_wait "$i" || ok=1
-	done
+	over "${busy[@]}" || ok=1
 	note "$(cat "$LAB_TMP"/perf[0-2])"
 	t "ok == 0" "the busy ones end well"
 	for i in "${servers[@]}"; do
@@ -170,7 +178,7 @@ cwnd() {
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
 	local server=$LAB_SPAWNED writer
 	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
-	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 6 --verify -j \
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 10 --verify -j \
 		>"$LAB_TMP/perf0" 2>&1
 	writer=$LAB_SPAWNED
 	until_true 20 busy_qp

@@ -13,7 +13,9 @@
 #include "cm.h"
 
 #define CONNECT_DEFAULT_MS 5000
-#define LISTEN_BACKLOG     128
+#define LISTEN_BACKLOG     4096 /* or as many as the kernel allows: a crowd may come at once */
+#define AGAIN_MIN_MS       10   /* before the next try, when the peer is busy */
+#define AGAIN_MAX_MS       200
 
 uint64_t weft_cm_deadline(uint32_t ms)
 {
@@ -183,7 +185,7 @@ static int connect_to(struct weft_dev *dev, const struct addrinfo *a, uint64_t u
 
 static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
 {
-	uint8_t buf[WEFT_CM_MAX];
+	uint8_t buf[WEFT_CM_MAX], alive = WEFT_CM_ALIVE;
 	size_t got = 0;
 
 	for (;;) {
@@ -198,6 +200,14 @@ static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
 		if (n <= 0)
 			return -ECONNRESET;
 		got += n;
+		if (buf[0] == WEFT_CM_PROBE) {
+			memmove(buf, buf + 1, --got);
+			err = send_all(fd, &alive, 1, until);
+			if (err)
+				return err;
+		}
+		if (!got)
+			continue;
 		len = weft_cm_parse(buf, got, WEFT_CM_REPLY, m);
 		if (len)
 			return len == -EPROTONOSUPPORT || (len > 0 && (size_t)len != got) ? -EPROTO
@@ -227,6 +237,26 @@ static int refused(const char *addr, const char *ifname, uint32_t why)
 	}
 }
 
+/*
+ * READY has been said: does the peer's program have it, or was another taken before? 1: the latter,
+ * which is nobody's fault.
+ */
+static int confirmed(struct weft_qp *qp, const char *addr, uint64_t until)
+{
+	uint8_t byte = 0;
+	ssize_t n;
+	int err;
+
+	do {
+		err = weft_cm_poll(qp->cm_fd, POLLIN, until);
+		n = err ? err : recv(qp->cm_fd, &byte, 1, 0);
+	} while (!err && n < 0 && (errno == EAGAIN || errno == EINTR));
+	if (err)
+		return weft_err(-err, addr, "no answer; is a weft program accepting there?");
+	return n == 1 && byte == WEFT_CM_CONFIRM ? 0 : 1;
+}
+
+/* 0, -errno, or 1: the peer is busy, it may be tried again. */
 static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_opts *opts,
 		     uint64_t until)
 {
@@ -240,7 +270,8 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 		return weft_err(EMSGSIZE, qp->dev->ifname, "its MTU %u is too small; raise it",
 				qp->dev->maps.cfg->mtu);
 	err = send_all(qp->cm_fd, buf, weft_cm_format(&mine, buf), until);
-	if (!err)
+	/* it may have been refused without having been read */
+	if (!err || err == -EPIPE || err == -ECONNRESET)
 		err = hear_reply(qp->cm_fd, until, &theirs);
 	if (err == -ETIMEDOUT)
 		return weft_err(ETIMEDOUT, addr, "no answer; is a weft program accepting there?");
@@ -251,11 +282,17 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 	if (err)
 		return weft_err(-err, addr, "is no weft peer: %s; check address and port",
 				strerror(-err));
+	if (theirs.refusal == WEFT_CM_R_BUSY)
+		return 1;
 	if (theirs.refusal)
 		return refused(addr, qp->dev->ifname, theirs.refusal);
 	err = weft_qp_establish(qp, &mine, &theirs);
-	if (!err)
-		err = weft_cm_say(qp, &ready, 1, until);
+	if (err)
+		return err;
+	/* it may have closed in the meantime, when we were slow */
+	if (send_all(qp->cm_fd, &ready, 1, until))
+		return 1;
+	err = confirmed(qp, addr, until);
 	return err ? err : weft_ctl_watch_cm(qp);
 }
 
@@ -285,32 +322,48 @@ static int connect_any(struct weft_dev *dev, const char *addr, struct addrinfo *
 	return err;
 }
 
+/* One try; as handshake(). */
+static int connect_once(struct weft_dev *dev, const char *addr, struct addrinfo *res,
+			const struct weft_qp_opts *opts, uint64_t until, struct weft_qp **out)
+{
+	struct weft_qp *qp;
+	int err = weft_qp_alloc(dev, opts, &qp);
+
+	if (err)
+		return err;
+	err = qp->cm_fd = connect_any(dev, addr, res, until);
+	if (err >= 0)
+		err = weft_cm_addresses(qp);
+	if (!err)
+		err = handshake(qp, addr, opts, until);
+	if (err)
+		weft_qp_destroy(qp);
+	else
+		*out = qp;
+	return err;
+}
+
 int weft_connect(struct weft_dev *dev, const char *addr, const struct weft_qp_opts *opts,
 		 struct weft_qp **out)
 {
 	uint64_t until = weft_cm_deadline(weft_cm_patience(opts));
+	unsigned wait_ms = AGAIN_MIN_MS;
 	struct addrinfo *res;
-	struct weft_qp *qp;
 	int err;
 
 	err = weft_addr_resolve(dev, addr, false, &res);
 	if (err)
 		return err;
-	err = weft_qp_alloc(dev, opts, &qp);
-	if (err) {
-		freeaddrinfo(res);
-		return err;
+	while ((err = connect_once(dev, addr, res, opts, until, out)) > 0) {
+		if (weft_cm_left(until) <= (int)wait_ms) {
+			err = weft_err(ETIMEDOUT, addr,
+				       "the peer is busy with others who connect; try again later");
+			break;
+		}
+		/* not all at the same time */
+		usleep(1000 * wait_ms + weft_now_ns() / 1000 % (1000 * wait_ms));
+		wait_ms = 2 * wait_ms < AGAIN_MAX_MS ? 2 * wait_ms : AGAIN_MAX_MS;
 	}
-	err = qp->cm_fd = connect_any(dev, addr, res, until);
 	freeaddrinfo(res);
-	if (err >= 0)
-		err = weft_cm_addresses(qp);
-	if (!err)
-		err = handshake(qp, addr, opts, until);
-	if (err) {
-		weft_qp_destroy(qp);
-		return err;
-	}
-	*out = qp;
-	return 0;
+	return err;
 }

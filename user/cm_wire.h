@@ -11,9 +11,12 @@
 #include <weft/wire.h>
 
 /*
- * REQUEST (active side), REPLY (passive side), READY (active side, one byte);
- * from then on the stream is silent until one side says BYE and closes. All
- * numbers are big-endian.
+ * REQUEST (active side), REPLY (passive side), READY (active side, one byte),
+ * CONFIRM (passive side, one byte: somebody has accepted it); from then on the
+ * stream is silent until one side says BYE and closes. Without CONFIRM the active
+ * side is not connected. A passive side with many strangers may say PROBE before its
+ * REPLY, which the active side answers by ALIVE (one byte each). All numbers are
+ * big-endian.
  *
  * REQUEST and REPLY, 56 bytes and the private data:
  *    0  magic "WEFT"              28  UDP port on which the sender listens
@@ -31,10 +34,13 @@
  * arrived. The count acknowledges them: no ACK comes after it.
  */
 #define WEFT_CM_MAGIC     0x57454654u
-#define WEFT_CM_VER       1
+#define WEFT_CM_VER       2
 #define WEFT_CM_LEN       56
 #define WEFT_CM_MAX       (WEFT_CM_LEN + WEFT_PRIVATE_MAX)
 #define WEFT_CM_READY     0x52
+#define WEFT_CM_CONFIRM   0x43
+#define WEFT_CM_PROBE     0x50
+#define WEFT_CM_ALIVE     0x41
 #define WEFT_CM_BYE_MAGIC 0x57425945u
 #ifndef WEFT_CM_BYE_LEN
 #define WEFT_CM_BYE_LEN 12
@@ -50,6 +56,7 @@ enum weft_cm_refusal {
 	WEFT_CM_R_RESOURCES, /* no QP left */
 	WEFT_CM_R_ROUTE,     /* the way back leaves through another interface */
 	WEFT_CM_R_PAYLOAD,   /* the path carries no useful packet */
+	WEFT_CM_R_BUSY,      /* too many connect at the same time: come again */
 };
 
 struct weft_cm_msg {

@@ -159,37 +159,38 @@ static void mem_drop_all(struct weft_dev *dev)
 
 /* ---- CQs, receive queues ---- */
 
-/* A free index in `map` with this one in it; owners: who has which of the n. */
+/*
+ * A free index in `map` with this one in it; owners: who has which of the n. The kernel waits
+ * for a grace period when such a table changes: not with the lock, or connections of all processes
+ * would be made one by one.
+ */
 static int publish(struct weft_dev *dev, int map, uint32_t *owners, uint32_t n, int fd,
 		   uint32_t *idx)
 {
-	int lock = weft_pins_lock(dev), err = -ENOSPC;
+	int lock = weft_pins_lock(dev), err = 0;
+	uint32_t i = 0;
 
 	if (lock < 0)
 		return lock;
-	for (uint32_t i = 0; i < n; i++) {
-		if (owners[i])
-			continue;
-		err = bpf_map_update_elem(map, &i, &fd, BPF_ANY) ? -errno : 0;
-		if (!err) {
-			owners[i] = dev->slot + 1;
-			*idx = i;
-		}
-		break;
-	}
+	while (i < n && owners[i])
+		i++;
+	if (i < n)
+		owners[i] = dev->slot + 1;
 	weft_pins_unlock(lock);
+	if (i == n)
+		return -ENOSPC;
+	if (bpf_map_update_elem(map, &i, &fd, BPF_ANY)) {
+		err = -errno;
+		__atomic_store_n(&owners[i], 0, __ATOMIC_RELEASE);
+	}
+	*idx = i;
 	return err;
 }
 
-static void withdraw(struct weft_dev *dev, int map, uint32_t *owners, uint32_t idx)
+static void withdraw(int map, uint32_t *owners, uint32_t idx)
 {
-	int lock = weft_pins_lock(dev);
-
 	bpf_map_delete_elem(map, &idx);
-	if (lock >= 0) {
-		owners[idx] = 0;
-		weft_pins_unlock(lock);
-	}
+	__atomic_store_n(&owners[idx], 0, __ATOMIC_RELEASE);
 }
 
 static int cq_new(struct weft_dev *dev, int *fd, uint32_t *idx)
@@ -209,7 +210,7 @@ static int cq_new(struct weft_dev *dev, int *fd, uint32_t *idx)
 
 static void cq_drop(struct weft_dev *dev, uint32_t idx)
 {
-	withdraw(dev, dev->maps.events, dev->maps.own->cq, idx);
+	withdraw(dev->maps.events, dev->maps.own->cq, idx);
 }
 
 static int rq_new(struct weft_dev *dev, uint32_t depth, int *fd, uint32_t *idx)
@@ -234,7 +235,7 @@ static int rq_new(struct weft_dev *dev, uint32_t depth, int *fd, uint32_t *idx)
 /* Its QPs are closed, and their grace period is over. */
 static void rq_drop(struct weft_dev *dev, uint32_t idx)
 {
-	withdraw(dev, dev->maps.rqs, dev->maps.own->rq, idx);
+	withdraw(dev->maps.rqs, dev->maps.own->rq, idx);
 }
 
 /* ---- QPs ---- */

@@ -9,52 +9,21 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "cm.h"
+#include "listen.h"
 
-#define PENDING     32   /* connections under way */
-#define HALF_OPEN   12   /* of those, answered and not READY: each holds a QP */
-#define REQUEST_MS  2000 /* what a client has to say all of its REQUEST */
-#define READY_MS    400  /* and from our REPLY to its READY */
+#define HALF_OPEN   24  /* of those, answered and not READY: each holds a QP */
+#define READY_MS    400 /* and from our REPLY to its READY */
 
 /*
  * A REPLY carries what the caller of weft_accept() offers to one client, who takes
  * himself for connected with it; so clients are answered one after the other, and
  * a genuine one is READY within a round trip. One that is not within its turn lets
  * the next be answered as well, in ever shorter turns: it may still become READY
- * until the call ends, but then it has lost its place.
+ * until the call ends, but then it has lost its place. Whoever is READY and has its
+ * place is told so (CONFIRM), so a genuine one that has lost it comes again by itself.
  */
 #define TURN_MS     80 /* divided by how many are half open already */
 #define TURN_MIN_MS 10
-
-struct pending {
-	int fd;             /* -1: free */
-	uint64_t until;     /* ns: its patience ends */
-	bool whole;         /* all of its REQUEST is in buf */
-	struct weft_qp *qp; /* it has been answered; fd is the QP's as well */
-	uint64_t turn;      /* then, ns: no other is answered before */
-	bool ready;         /* it is READY */
-	size_t got;
-	uint8_t buf[WEFT_CM_MAX];
-};
-
-/* What epoll says of the others; below are the pending ones. */
-enum { TAG_LISTEN = PENDING, TAG_MORE, TAG_LOST };
-
-struct weft_listener {
-	struct weft_dev *dev;
-	pthread_mutex_t lock; /* one weft_accept() at a time */
-	int fd;
-	int more_fd; /* eventfd: somebody waits whose REQUEST has been read */
-	int ep_fd;   /* all of these and the pending ones: readable when there is work */
-	struct pending pend[PENDING];
-};
-
-static int watch(struct weft_listener *l, int fd, uint64_t tag)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = tag };
-
-	return epoll_ctl(l->ep_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
 
 int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **out)
 {
@@ -90,11 +59,11 @@ int weft_listen(struct weft_dev *dev, const char *addr, struct weft_listener **o
 	l->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = l->fd < 0 ? l->fd : l->ep_fd < 0 || l->more_fd < 0 ? -errno : 0;
 	if (!err)
-		err = watch(l, l->fd, TAG_LISTEN);
+		err = weft_pend_watch(l, l->fd, TAG_LISTEN);
 	if (!err)
-		err = watch(l, l->more_fd, TAG_MORE);
+		err = weft_pend_watch(l, l->more_fd, TAG_MORE);
 	if (!err)
-		err = watch(l, weft_ctl_lost_fd(dev), TAG_LOST);
+		err = weft_pend_watch(l, weft_ctl_lost_fd(dev), TAG_LOST);
 	if (err) {
 		weft_listener_close(l);
 		return weft_err(-err, addr,
@@ -129,143 +98,6 @@ int weft_listener_fd(struct weft_listener *l)
 
 /* ---- accept ---- */
 
-static void drop_pending(struct weft_listener *l, struct pending *p)
-{
-	epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, p->fd, NULL); /* a forked child may still hold it */
-	close(p->fd);
-	p->fd = -1;
-}
-
-/* The connection goes on in its QP alone. */
-static struct weft_qp *hand_over(struct weft_listener *l, struct pending *p)
-{
-	struct weft_qp *qp = p->qp;
-
-	epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, p->fd, NULL);
-	p->fd = -1;
-	p->qp = NULL;
-	return qp;
-}
-
-/* End those whose patience is over, and with `all` whoever is half open; one grace period for all. */
-static void expire(struct weft_listener *l, bool all)
-{
-	struct weft_qp *late[PENDING];
-	uint64_t now = weft_now_ns();
-	unsigned n = 0;
-
-	for (struct pending *p = l->pend; p < l->pend + PENDING; p++) {
-		if (p->fd < 0 || (now < p->until && !(all && p->qp)))
-			continue;
-		if (p->qp)
-			late[n++] = hand_over(l, p);
-		else
-			drop_pending(l, p);
-	}
-	if (!n)
-		return;
-	weft_logf(WEFT_LOG_WARN, "%s: %u half-open connection%s closed; the peer may try again",
-		  l->dev->ifname, n, n == 1 ? "" : "s");
-	weft_qp_destroy_all(late, n);
-}
-
-static void refuse(int fd, uint32_t why)
-{
-	struct weft_cm_msg m = { .type = WEFT_CM_REPLY, .refusal = why };
-	uint8_t buf[WEFT_CM_MAX];
-	size_t len = weft_cm_format(&m, buf);
-
-	(void)!send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/*
- * Take what the kernel has accepted; when there are too many, the oldest that has
- * not been answered must go. -errno when this process is short of something: the
- * client still waits.
- */
-static int admit(struct weft_listener *l)
-{
-	int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
-	struct pending *place = NULL;
-
-	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS
-			       ? weft_err(errno, l->dev->ifname,
-					  "cannot accept a client: %s; "
-					  "close descriptors or raise the limit",
-					  strerror(errno))
-			       : 0;
-	for (struct pending *p = l->pend; p < l->pend + PENDING; p++) {
-		if (p->fd < 0) {
-			place = p;
-			break;
-		}
-		if (!p->qp && (!place || p->until < place->until))
-			place = p; /* there is one: fewer can be half open than pending */
-	}
-	if (place->fd >= 0)
-		drop_pending(l, place);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	*place = (struct pending){ .fd = fd, .until = weft_cm_deadline(REQUEST_MS) };
-	if (watch(l, fd, place - l->pend))
-		drop_pending(l, place);
-	return 0;
-}
-
-/* More of a REQUEST. Its length when it is whole, 0 not yet, -EPROTO and others. */
-static int hear(struct pending *p, struct weft_cm_msg *m)
-{
-	ssize_t n = recv(p->fd, p->buf + p->got, sizeof(p->buf) - p->got, 0);
-	int len;
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	if (!n)
-		return -ECONNRESET;
-	p->got += n;
-	len = weft_cm_parse(p->buf, p->got, WEFT_CM_REQUEST, m);
-	/* nothing may follow before our REPLY */
-	return len > 0 && (size_t)len != p->got ? -EPROTO : len;
-}
-
-static void hear_request(struct weft_listener *l, struct pending *p)
-{
-	char name[INET6_ADDRSTRLEN] = "peer";
-	struct sockaddr_storage ss;
-	socklen_t slen = sizeof(ss);
-	struct weft_cm_msg m;
-	int len = hear(p, &m);
-
-	p->whole |= len > 0;
-	if (len >= 0)
-		return;
-	if (!getpeername(p->fd, (struct sockaddr *)&ss, &slen)) {
-		weft_addr_unmap(&ss);
-		weft_addr_str(&ss, name, sizeof(name));
-	}
-	if (len == -EPROTONOSUPPORT)
-		refuse(p->fd, WEFT_CM_R_VERSION);
-	drop_pending(l, p);
-	/* one that only came and went is not worth a line */
-	if (len == -EPROTO || len == -EPROTONOSUPPORT)
-		weft_logf(WEFT_LOG_WARN, "%s: is no weft peer%s; refused", name,
-			  len == -EPROTO ? "" : " of our version");
-}
-
-static void hear_ready(struct weft_listener *l, struct pending *p)
-{
-	uint8_t byte;
-	ssize_t n = recv(p->fd, &byte, 1, MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	p->ready = n == 1 && byte == WEFT_CM_READY;
-	if (p->ready)
-		epoll_ctl(l->ep_fd, EPOLL_CTL_DEL, p->fd, NULL); /* the rest is the QP's to hear */
-	else
-		p->until = 0;
-}
-
 /* Answer a REQUEST: the QP is live before the peer may know of it. 0, -errno: see answer(). */
 static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opts *opts)
 {
@@ -286,7 +118,7 @@ static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opt
 			why = WEFT_CM_R_PAYLOAD;
 	}
 	if (err) {
-		refuse(qp->cm_fd, why);
+		weft_pend_refuse(qp->cm_fd, why);
 		qp->bye_sent = true;
 		return err;
 	}
@@ -298,15 +130,15 @@ static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opt
 static int answer(struct weft_listener *l, struct pending *p, const struct weft_qp_opts *opts,
 		  unsigned half_open)
 {
-	unsigned turn = TURN_MS / (half_open + 1);
+	unsigned share = half_open + 1, turn = TURN_MS / share;
 	struct weft_qp *qp;
 	uint64_t rtt;
 	int err;
 
 	err = weft_qp_alloc(l->dev, opts, &qp);
 	if (err) {
-		refuse(p->fd, WEFT_CM_R_RESOURCES);
-		drop_pending(l, p);
+		weft_pend_refuse(p->fd, WEFT_CM_R_RESOURCES);
+		weft_pend_drop(l, p);
 		return err;
 	}
 	qp->cm_fd = p->fd;
@@ -315,11 +147,10 @@ static int answer(struct weft_listener *l, struct pending *p, const struct weft_
 		rtt = 2 * weft_cm_rtt_ns(qp->cm_fd);
 		p->qp = qp;
 		p->until = weft_cm_deadline(READY_MS) + rtt;
-		p->turn = weft_cm_deadline(turn < TURN_MIN_MS ? TURN_MIN_MS : turn) +
-			  rtt / (half_open + 1);
+		p->turn = weft_cm_deadline(turn < TURN_MIN_MS ? TURN_MIN_MS : turn) + rtt / share;
 		return 0;
 	}
-	hand_over(l, p);
+	weft_pend_take(l, p);
 	weft_qp_destroy(qp);
 	if (err == -EHOSTUNREACH || err == -EMSGSIZE) {
 		weft_logf(WEFT_LOG_WARN, "%s", weft_strerror_last());
@@ -329,10 +160,24 @@ static int answer(struct weft_listener *l, struct pending *p, const struct weft_
 											    : err;
 }
 
+/* Too many are half open: the older half of them goes, in one grace period. */
+static void make_room(struct weft_listener *l)
+{
+	for (unsigned n = 0; n < HALF_OPEN / 2; n++) {
+		struct pending *oldest = NULL;
+
+		for (struct pending *p = l->pend; p < l->pend + PENDING; p++)
+			if (p->fd >= 0 && p->qp && p->until && (!oldest || p->turn < oldest->turn))
+				oldest = p;
+		oldest->until = 0;
+	}
+	weft_pend_expire(l, false);
+}
+
 /* If nobody's turn is on, the next. */
 static int answer_next(struct weft_listener *l, const struct weft_qp_opts *opts)
 {
-	struct pending *next = NULL, *oldest = NULL;
+	struct pending *next = NULL;
 	uint64_t now = weft_now_ns();
 	unsigned half_open = 0;
 
@@ -343,18 +188,18 @@ static int answer_next(struct weft_listener *l, const struct weft_qp_opts *opts)
 			if (now < p->turn)
 				return 0;
 			half_open++;
-			if (!oldest || p->until < oldest->until)
-				oldest = p;
-		} else if (p->whole && (!next || p->until < next->until)) {
+		} else if (p->whole && l->late && !p->alive) {
+			if (!p->probed)
+				weft_pend_probe(l, p);
+		} else if (p->whole && (!next || p->since < next->since)) {
 			next = p;
 		}
 	}
 	if (!next)
 		return 0;
 	if (half_open == HALF_OPEN) {
-		oldest->until = 0;
-		expire(l, false);
-		half_open--;
+		make_room(l);
+		half_open -= HALF_OPEN / 2;
 	}
 	return answer(l, next, opts, half_open);
 }
@@ -370,7 +215,7 @@ static struct pending *connected(struct weft_listener *l)
 			continue;
 		if (now < p->turn)
 			return p->ready ? p : NULL;
-		if (p->ready && (!late || p->until < late->until))
+		if (p->ready && (!late || p->turn < late->turn))
 			late = p;
 	}
 	return late;
@@ -407,7 +252,7 @@ static int step(struct weft_listener *l, uint64_t until)
 					      strerror(errno))
 			     : 0;
 	if (ev.data.u64 == TAG_LISTEN)
-		return admit(l);
+		return weft_pend_admit(l);
 	if (ev.data.u64 == TAG_LOST)
 		return weft_err(ENODEV, l->dev->ifname, "%s; close and open it again",
 				weft_dev_lost(l->dev));
@@ -415,9 +260,9 @@ static int step(struct weft_listener *l, uint64_t until)
 	if (ev.data.u64 >= PENDING)
 		return 0;
 	if (l->pend[ev.data.u64].qp)
-		hear_ready(l, &l->pend[ev.data.u64]);
+		weft_pend_hear_ready(l, &l->pend[ev.data.u64]);
 	else
-		hear_request(l, &l->pend[ev.data.u64]);
+		weft_pend_hear(l, &l->pend[ev.data.u64]);
 	return 0;
 }
 
@@ -426,7 +271,7 @@ static void end_call(struct weft_listener *l)
 {
 	uint64_t one = 1;
 
-	expire(l, true);
+	weft_pend_expire(l, true);
 	for (struct pending *p = l->pend; p < l->pend + PENDING; p++)
 		if (p->fd >= 0 && p->whole) {
 			(void)!write(l->more_fd, &one, sizeof(one));
@@ -441,6 +286,7 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 	struct weft_qp_opts checked;
 	struct weft_qp *qp = NULL;
 	bool busy, interrupted = false;
+	uint8_t confirm = WEFT_CM_CONFIRM;
 	uint64_t more;
 	int err;
 
@@ -451,11 +297,15 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 	pthread_mutex_lock(&l->lock);
 	(void)!read(l->more_fd, &more, sizeof(more));
 	do {
-		expire(l, false);
+		weft_pend_expire(l, false);
 		done = connected(l);
 		if (done) {
-			qp = hand_over(l, done);
+			qp = weft_pend_take(l, done);
+			l->late -= !!l->late;
 			err = weft_ctl_watch_cm(qp);
+			/* should it be gone meanwhile, the control thread tells */
+			if (!err)
+				weft_cm_say(qp, &confirm, 1, 0);
 			break;
 		}
 		err = weft_now_ns() < until && !interrupted ? answer_next(l, opts) : 0;

@@ -186,7 +186,7 @@ stranger() {
 }
 
 # A REQUEST that is right; who sends it and no READY is half open.
-REQUEST='WEFT\0\1\0\2\0\1\0\0'			# versions, type, no private data
+REQUEST='WEFT\0\2\0\2\0\1\0\0'			# versions, type, no private data
 REQUEST+='\0\1\0\1\0\0\0\0\0\0\5\x80\0\0\0\0'	# QP, PSN, payload 1408, flags
 REQUEST+='\x12\xb9\0\0connectnhashhash\0\0\0\0\0\0\0\0'
 

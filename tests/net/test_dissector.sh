@@ -177,9 +177,9 @@ sequence() {
 }
 
 # ---- set-up over TCP, and clones ---------------------------------------------------------------
-VEC_REQUEST="57454654000100020001000300010003123456780000""0d000000000112b90000"
+VEC_REQUEST="57454654000200020001000300010003123456780000""0d000000000112b90000"
 VEC_REQUEST+="1111111111111111aaaaaaaaaaaaaaaa0000000000000000616263"
-VEC_REPLY="574546540001000200020000000200019abcdef00000""05800000000012b90000"
+VEC_REPLY="574546540002000200020000000200019abcdef00000""05800000000012b90000"
 VEC_REPLY+="0333224444774699abedcfad2301674500000000""00000000"
 
 setup() {
@@ -198,6 +198,8 @@ setup() {
 		"$(fields "$v" weft.cm.type weft.cm.qpn weft.cm.private | sed 's/^- - -/-/' | paste -sd';')"
 
 	one READY "${VEC_REQUEST}52" "1,3 - - -"
+	one "PROBE and CONFIRM" "50${VEC_REPLY}43" "6,2,5 - - -"
+	one ALIVE "${VEC_REQUEST}41" "1,7 - - -"
 	one BYE 574259450000000500000007 "- 5 7 -"
 	one "BYE with an error" 574259450000000100000007 "- 1 7 Connection ends with an error"
 	one "a refusal" "${VEC_REPLY:0:96}0000000200000000" "2 - - Refused: no QP left"

@@ -24,7 +24,7 @@ static const struct weft_cm_msg sample = {
 static void format__layout(void **state)
 {
 	static const uint8_t want[] = {
-		'W', 'E',  'F',  'T',  0,    1,    0,    3,    0,    1,    0, 5, 0,
+		'W', 'E',  'F',  'T',  0,    2,    0,    3,    0,    1,    0, 5, 0,
 		5,   0,    3,    0xff, 0xff, 0xff, 0xf0, 0,    0,    0x0d, 0, 0, 0,
 		0,   1,    0x12, 0xb9, 0,    0,    1,    2,    3,    4,    5, 6, 7,
 		8,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,    0, 0, 0,
@@ -91,7 +91,7 @@ static void parse__strangers(void **state)
 	assert_int_equal(weft_cm_parse((const uint8_t *)http, 1, WEFT_CM_REQUEST, &got), -EPROTO);
 	assert_int_equal(weft_cm_parse((const uint8_t *)http, 18, WEFT_CM_REQUEST, &got), -EPROTO);
 	assert_int_equal(after(3, 'X'), -EPROTO);
-	assert_int_equal(after(5, 2), -EPROTONOSUPPORT);
+	assert_int_equal(after(5, 1), -EPROTONOSUPPORT);
 	assert_int_equal(after(7, 9), -EPROTONOSUPPORT);
 	assert_int_equal(after(9, WEFT_CM_REPLY), -EPROTO);
 	assert_int_equal(after(10, 1), -EPROTO); /* 261 bytes of private data */
@@ -150,7 +150,7 @@ static void parse__random_bytes(void **state)
 			buf[j] = random();
 		/* most must get past the first checks to be worth anything */
 		if (len >= 12 && i % 4) {
-			memcpy(buf, "WEFT\0\1\0\1\0\1", 10);
+			memcpy(buf, "WEFT\0\2\0\2\0\1", 10);
 			buf[10] = 0;
 		}
 		r = weft_cm_parse(buf, len, WEFT_CM_REQUEST, &got);

@@ -34,13 +34,17 @@ local naks = {
 	[6] = "remote memory is gone",
 	[7] = "atomic at an address that is no multiple of 8",
 }
-local cm_types = { [1] = "REQUEST", [2] = "REPLY", [3] = "READY", [4] = "BYE" }
+local cm_types = {
+	[1] = "REQUEST", [2] = "REPLY", [3] = "READY", [4] = "BYE", [5] = "CONFIRM", [6] = "PROBE", [7] = "ALIVE",
+}
+local cm_bytes = { R = 3, C = 5, P = 6, A = 7 } -- messages of one byte
 local refusals = {
 	[0] = "accepted",
 	[1] = "protocol or packet version",
 	[2] = "no QP left",
 	[3] = "the way back leaves through another interface",
 	[4] = "the path carries no useful packet",
+	[5] = "busy, to be tried again",
 }
 local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW", [5] = "ASK" }
 local check_status = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
@@ -662,7 +666,7 @@ local function dissect_setup(tvb, at, pinfo, tree)
 
 	tree:add(c.magic, tvb(at, 4))
 	item = tree:add(c.version, tvb(at + 4, 2))
-	if tvb(at + 4, 2):uint() ~= 1 then
+	if tvb(at + 4, 2):uint() ~= 2 then
 		item:add_proto_expert_info(xc.version)
 	end
 	item = tree:add(c.packets, tvb(at + 6, 2))
@@ -720,7 +724,7 @@ local function message_len(tvb, at)
 		return BYE_LEN
 	elseif first == ("WEFT"):sub(1, left) or first == ("WBYE"):sub(1, left) then
 		return 0
-	elseif first:sub(1, 1) == "R" then
+	elseif cm_bytes[first:sub(1, 1)] then
 		return 1
 	end
 end
@@ -757,8 +761,10 @@ function cm.dissector(tvb, pinfo, root)
 			need = left
 			infos[#infos + 1] = "not a message of set-up"
 		elseif need == 1 then
-			tree:add(c.type, tvb(at, 1), 3)
-			infos[#infos + 1] = "READY"
+			local type = cm_bytes[tvb(at, 1):string()]
+
+			tree:add(c.type, tvb(at, 1), type)
+			infos[#infos + 1] = cm_types[type]
 		elseif tvb(at, 4):string() == "WBYE" then
 			infos[#infos + 1] = dissect_bye(tvb, at, tree)
 		else

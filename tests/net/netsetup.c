@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Many who connect at the same time, and those who disturb them.
+ *
+ *   netsetup server NS DEV PORT N      accept N, tell how many; then hold them until SIGTERM
+ *   netsetup client NS DEV HOST:PORT N MS  connect N times at once, MS of patience; then likewise
+ *   netsetup strangers HOST PORT KIND=N... raw connections, made anew when they end, until SIGTERM:
+ *       silent: say nothing; half: a REQUEST and no READY; slow: a REQUEST byte by byte;
+ *       junk: garbage; gone: come and go
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+#include "../../user/cm_wire.h"
+
+#define MANY 512
+
+static atomic_bool stop;
+
+static void on_term(int sig)
+{
+	(void)sig;
+	atomic_store(&stop, true);
+}
+
+static unsigned now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "netsetup: %s: %s\n", what, weft_strerror_last());
+	exit(1);
+}
+
+static struct weft_dev *open_dev(const char *ns, const char *name)
+{
+	struct weft_open_opts o = { .size = sizeof(o), .netns = ns };
+	struct weft_dev *dev;
+
+	if (weft_open(name, &o, &dev))
+		die(name);
+	return dev;
+}
+
+/* Those that are connected must stay so. */
+static void hold(struct weft_qp *const *qp, unsigned n)
+{
+	unsigned alive = 0;
+
+	while (!atomic_load(&stop))
+		usleep(10000);
+	for (unsigned i = 0; i < n; i++)
+		alive += qp[i] && !weft_qp_status(qp[i]);
+	printf("alive %u\n", alive);
+}
+
+static int server(char **arg)
+{
+	struct weft_dev *dev = open_dev(arg[0], arg[1]);
+	unsigned want = atoi(arg[3]), n = 0, full = 0;
+	struct weft_qp_opts o = { .size = sizeof(o), .connect_ms = 100 };
+	struct weft_qp *qp[MANY];
+	struct weft_listener *l;
+	char at[32];
+
+	snprintf(at, sizeof(at), ":%s", arg[2]);
+	if (weft_listen(dev, at, &l))
+		die(at);
+	printf("ready\n");
+	while (!atomic_load(&stop) && n < want) {
+		int err = weft_accept(l, &o, &qp[n]);
+
+		n += !err;
+		full += err == -ENOSPC;
+		if (err && err != -ENOSPC && err != -ETIMEDOUT && err != -EINTR)
+			die("weft_accept");
+	}
+	printf("accepted %u, full %u\n", n, full);
+	hold(qp, n);
+	weft_listener_close(l);
+	weft_close(dev);
+	return 0;
+}
+
+/* ---- clients ---- */
+
+static struct weft_dev *client_dev;
+static const char *client_to;
+static struct weft_qp *client_qp[MANY];
+static int client_err[MANY];
+static unsigned client_ms[MANY], patience;
+static pthread_barrier_t all;
+
+static void *client_one(void *arg)
+{
+	struct weft_qp_opts o = { .size = sizeof(o), .connect_ms = patience };
+	unsigned i = (uintptr_t)arg, t0;
+
+	pthread_barrier_wait(&all);
+	t0 = now_ms();
+	client_err[i] = weft_connect(client_dev, client_to, &o, &client_qp[i]);
+	client_ms[i] = now_ms() - t0;
+	if (client_err[i])
+		printf("# %d: %s\n", -client_err[i], weft_strerror_last());
+	return NULL;
+}
+
+static int client(char **arg)
+{
+	unsigned n = atoi(arg[3]), ok = 0, refused = 0, full = 0, late = 0, slowest = 0;
+	pthread_t thread[MANY];
+
+	patience = atoi(arg[4]);
+	client_dev = open_dev(arg[0], arg[1]);
+	client_to = arg[2];
+	pthread_barrier_init(&all, NULL, n);
+	for (unsigned i = 0; i < n; i++)
+		pthread_create(&thread[i], NULL, client_one, (void *)(uintptr_t)i);
+	for (unsigned i = 0; i < n; i++) {
+		pthread_join(thread[i], NULL);
+		ok += !client_err[i];
+		refused += client_err[i] == -ECONNREFUSED;
+		full += client_err[i] == -ENOSPC;
+		late += client_ms[i] > patience + 1000;
+		slowest = client_ms[i] > slowest ? client_ms[i] : slowest;
+	}
+	printf("connected %u, refused %u, full %u, other %u, late %u; the slowest took %u ms\n", ok,
+	       refused, full, n - ok - refused - full, late, slowest);
+	hold(client_qp, n);
+	weft_close(client_dev);
+	return 0;
+}
+
+/* ---- strangers ---- */
+
+static struct sockaddr_in to;
+enum kind { SILENT, HALF, SLOW, JUNK, GONE, KINDS };
+static const char *const kind_name[KINDS] = { "silent", "half", "slow", "junk", "gone" };
+static struct stranger {
+	enum kind kind;
+	int fd;
+	unsigned since; /* ms: it came, or went */
+	size_t said;
+} strangers[MANY];
+
+static void come(struct stranger *s, const uint8_t *request, size_t len)
+{
+	s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	s->said = 0;
+	if (connect(s->fd, (struct sockaddr *)&to, sizeof(to))) {
+		close(s->fd);
+		s->fd = -1;
+		return;
+	}
+	if (s->kind == HALF)
+		s->said = send(s->fd, request, len, MSG_NOSIGNAL);
+	if (s->kind == JUNK)
+		s->said = send(s->fd, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+}
+
+static int disturb(int argc, char **arg)
+{
+	struct weft_cm_msg m = {
+		.type = WEFT_CM_REQUEST, .qpn = 0x10001, .port = 4793, .payload = 1408
+	};
+	uint8_t request[WEFT_CM_MAX], buf[64];
+	size_t len = weft_cm_format(&m, request);
+	unsigned n = 0, again = 0;
+
+	to.sin_family = AF_INET;
+	to.sin_port = htons(atoi(arg[1]));
+	inet_pton(AF_INET, arg[0], &to.sin_addr);
+	for (int i = 2; i < argc; i++)
+		for (int k = 0; k < KINDS; k++) {
+			size_t at = strlen(kind_name[k]);
+
+			if (strncmp(arg[i], kind_name[k], at))
+				continue;
+			for (int left = atoi(arg[i] + at + 1); left > 0 && n < MANY; left--)
+				strangers[n++] = (struct stranger){ .kind = k, .fd = -1 };
+		}
+	printf("ready\n");
+	while (!atomic_load(&stop)) {
+		for (struct stranger *s = strangers; s < strangers + n; s++) {
+			ssize_t r;
+
+			if (s->fd < 0) {
+				if (now_ms() - s->since > 200) {
+					come(s, request, len);
+					again++;
+				}
+				continue;
+			}
+			if (s->kind == SLOW && s->said < len - 1)
+				s->said += send(s->fd, request + s->said, 1, MSG_NOSIGNAL) == 1;
+			do
+				r = recv(s->fd, buf, sizeof(buf), MSG_DONTWAIT);
+			while (r > 0);
+			if (r == 0 || (errno != EAGAIN && errno != EINTR) || s->kind == GONE) {
+				close(s->fd);
+				s->fd = -1;
+				s->since = now_ms();
+			}
+		}
+		usleep(10000);
+	}
+	printf("came %u times\n", again);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction sa = { .sa_handler = on_term };
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGTERM, &sa, NULL);
+	if (argc == 6 && !strcmp(argv[1], "server"))
+		return server(argv + 2);
+	if (argc == 7 && !strcmp(argv[1], "client"))
+		return client(argv + 2);
+	if (argc >= 4 && !strcmp(argv[1], "strangers"))
+		return disturb(argc - 2, argv + 2);
+	fputs("usage: netsetup server|client|strangers ...\n", stderr);
+	return 2;
+}

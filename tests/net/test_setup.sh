@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Connection set-up: hundreds who connect at the same time, also among strangers, and what is refused.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck disable=SC2034	# conditions of t name variables
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+NETSETUP=$LAB_BUILD/tests/net/netsetup
+PROCS=4 EACH=60 PATIENCE=5000 SOON=3000
+
+# run NAME NS ARGS...: netsetup in the background; its output is $LAB_TMP/NAME, its pid in $PID
+run() {
+	local name=$1 ns=$2
+	shift 2
+	: >"$LAB_TMP/$name"
+	lab_spawn_in "$ns" "$NETSETUP" "$@" >"$LAB_TMP/$name" 2>&1
+	PID=$LAB_SPAWNED
+}
+
+# number NAME WORD: what stands behind WORD in its output
+number() {
+	sed -n "s/.*$2 \([0-9]*\).*/\1/p" "$LAB_TMP/$1" | tail -n 1
+}
+
+sum() {	# sum NAME WORD [N]: of the first N processes so named
+	local i n=0
+	for ((i = 0; i < ${3:-PROCS}; i++)); do
+		n=$((n + $(number "$1$i" "$2" || echo 0)))
+	done
+	echo $n
+}
+
+# A server in B and a client in A for each process, with what is in $STRANGERS at each server.
+crowd() {	# crowd NAME
+	local i pids=() strangers=() ok=0
+	for ((i = 0; i < PROCS; i++)); do
+		run "s$i" "$LAB_B" server "$LAB_B" "$LAB_IF_B" "700$i" $EACH
+		pids+=("$PID")
+		lab_wait_line "$LAB_TMP/s$i" '^ready' "$PID" 20 || ok=1
+		[ -n "$STRANGERS" ] || continue
+		# shellcheck disable=SC2086
+		run "x$i" "$LAB_A" strangers 10.9.0.2 "700$i" $STRANGERS
+		strangers+=("$PID")
+	done
+	[ -z "$STRANGERS" ] || sleep 1
+	for ((i = 0; i < PROCS; i++)); do
+		run "c$i" "$LAB_A" client "$LAB_A" "$LAB_IF_A" "10.9.0.2:700$i" $EACH $PATIENCE
+		pids+=("$PID")
+	done
+	for ((i = 0; i < PROCS; i++)); do
+		lab_wait_line "$LAB_TMP/c$i" '^connected' "${pids[PROCS + i]}" 30 || ok=1
+		lab_wait_line "$LAB_TMP/s$i" '^accepted' "${pids[i]}" 10 || ok=1
+	done
+	t "ok == 0" "$1: all have an answer"
+	sleep 0.5
+	[ -z "$STRANGERS" ] || kill -TERM "${strangers[@]}"
+	kill -TERM "${pids[@]:PROCS}"
+	for i in ${strangers[@]+"${strangers[@]}"} "${pids[@]:PROCS}"; do
+		lab_wait "$i" || ok=1
+	done
+	note "$(tail -n 3 "$LAB_TMP"/[csx][0-9])"
+	t "$(sum c connected) == PROCS * EACH" "all $((PROCS * EACH)) are connected"
+	t "$(sum s accepted) == PROCS * EACH" "and accepted, each once"
+	t "$(sum c alive) == PROCS * EACH" "and stay so"
+	for ((i = 0; i < PROCS; i++)); do
+		ok=$(($(number "c$i" took) > ok ? $(number "c$i" took) : ok))
+	done
+	t "ok < SOON" "within $SOON ms (the slowest took $ok ms)"
+	ok=0
+	kill -TERM "${pids[@]:0:PROCS}"
+	for i in "${pids[@]:0:PROCS}"; do
+		lab_wait "$i" || ok=1
+	done
+	t "ok == 0" "and end well"
+}
+
+alone() {
+	STRANGERS=''
+	crowd "$((PROCS * EACH)) at once"
+}
+
+silent() {
+	STRANGERS='silent=300 gone=20 junk=20'
+	crowd "among 300 each that say nothing, 40 that come and go"
+}
+
+half_open() {
+	STRANGERS='half=40 slow=100'
+	crowd "among 40 half-open each, 100 that speak byte by byte"
+}
+
+# More than a process has QPs for: the rest is told so at once.
+full() {
+	local s c=() i ok=0
+	run s0 "$LAB_B" server "$LAB_B" "$LAB_IF_B" 7000 65
+	s=$PID
+	lab_wait_line "$LAB_TMP/s0" '^ready' "$s" 20
+	for i in 0 1; do
+		run "c$i" "$LAB_A" client "$LAB_A" "$LAB_IF_A" 10.9.0.2:7000 40 $PATIENCE
+		c+=("$PID")
+	done
+	for i in 0 1; do
+		lab_wait_line "$LAB_TMP/c$i" '^connected' "${c[i]}" 30 || ok=1
+	done
+	note "$(tail -n 3 "$LAB_TMP"/[cs][0-9])"
+	t "ok == 0 && $(sum c connected 2) == 64" "80 connect to a process that holds 64: those are connected"
+	t "$(sum c refused 2) == 16" "16 are refused"
+	t -- grep -q '10.9.0.2:7000: the peer can make no QP' "$LAB_TMP/c0" "$LAB_TMP/c1" ++ "and told why"
+	t "$(sum c took 1) < 3000" "within 3 s"
+	kill -TERM "${c[@]}"
+	for i in "${c[@]}"; do
+		lab_wait "$i" || ok=1
+	done
+	t "$(sum c alive 2) == 64" "the others stay connected"
+	run c0 "$LAB_A" client "$LAB_A" "$LAB_IF_A" 10.9.0.2:7000 70 $PATIENCE
+	lab_wait_line "$LAB_TMP/c0" '^connected' "$PID" 30
+	t "$(number c0 full) == 6" "a client with 70 is told that it holds 64 at most"
+	kill -TERM "$PID" "$s"
+	lab_wait "$PID"
+	lab_wait "$s"
+}
+
+lab_begin
+lab_pair 1500
+tap_part alone && alone
+tap_part silent && silent
+tap_part half_open && half_open
+tap_part full && full
+tap_end

@@ -108,7 +108,11 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		return ask_clone(ctx, st, ctl, wk);
 	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
-	v = weft_rx_claim(&q->rx, psn, last ? WEFT_RX_QUIET : WEFT_RX_MORE);
+	v = take_psn(ctl, &q->rx, psn);
+	if (v == WEFT_RX_NEW)
+		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_QUIET : WEFT_RX_MORE);
+	if (v == WEFT_RX_SEQ)
+		return reply_seq(ctx, st, ctl, &q->rx, wk);
 	if (v == WEFT_RX_OUT)
 		return drop(st, window);
 	if (!read && v == WEFT_RX_BUSY)
@@ -127,7 +131,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		}
 		if (!read)
 			weft_rx_remember(&q->rx, at, psn, wk->result);
-		if (v == WEFT_RX_NEW && weft_rx_commit(&q->rx, psn))
+		if (v == WEFT_RX_NEW && commit_psn(ctl, &q->rx, psn))
 			rx_advance(ctl, ring, slot);
 	}
 	if (!read && bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8))

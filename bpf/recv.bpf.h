@@ -225,7 +225,9 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 		rx_advance(ctl, ring, slot);
 	/* before the look: what is posted after a look that was in vain must be news to the peer */
 	epoch = rq_epoch(ctl, ring);
-	v = weft_rx_take(&q->rx, psn);
+	v = take_psn(ctl, &q->rx, psn);
+	if (v == WEFT_RX_SEQ)
+		return reply_seq(ctx, st, ctl, &q->rx, wk);
 	if (v == WEFT_RX_NEW && (send || last)) {
 		got = recv_entry(ctl, slot, bpf_ntohl(p->u.h.data.rsn));
 		if (got <= 0)
@@ -256,7 +258,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 		code = e ? place_send(ctx, ctl, wk, e) : WEFT_NAK_MEMORY;
 	} else {
 		code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, moff, mlen, &pool, &off);
-		if (!code && place(ctx, pool, off, p->hl, len)) {
+		if (!code && place_in_order(ctx, ctl, pool, off, p->hl, len, last)) {
 			st->drop.memory++;
 			code = WEFT_NAK_MEMORY;
 		}
@@ -273,7 +275,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	tele_rx(slot, len);
 	if (last && e)
 		note_receive(e, &p->u.h);
-	if (weft_rx_commit(&q->rx, psn))
+	if (commit_psn(ctl, &q->rx, psn))
 		rx_advance(ctl, ring, slot);
 	return reply_epoch(ctx, st, ctl, &q->rx, wk, WEFT_OP_ACK, 0, epoch);
 }

@@ -109,6 +109,46 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 	return 0;
 }
 
+/* Take the packet's PSN, in strict order only if it is the next. */
+static __always_inline enum weft_rx_verdict take_psn(const struct weft_qpctl *ctl,
+						     struct weft_rx *rx, __u32 psn)
+{
+	return ctl->flags & WEFT_QPF_STRICT ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn);
+}
+
+/* In memory: say so, and 1 if the window must be moved. In strict order the next waits for that. */
+static __always_inline int commit_psn(const struct weft_qpctl *ctl, struct weft_rx *rx, __u32 psn)
+{
+	return weft_rx_commit(rx, psn) || ctl->flags & WEFT_QPF_STRICT;
+}
+
+static __always_inline enum weft_verdict reply_seq(struct xdp_md *ctx, struct weft_stats *st,
+						   const struct weft_qpctl *ctl, struct weft_rx *rx,
+						   struct work *wk)
+{
+	count(st, tx_seq);
+	ack_header(st, rx, wk, WEFT_OP_SEQ, 0);
+	return reply(ctx, st, ctl, wk, 0);
+}
+
+/*
+ * Place a segment. Who polls memory, as strict order allows, looks at the end of a message: its
+ * last aligned word appears behind all else, and at once.
+ */
+static __always_inline int place_in_order(struct xdp_md *ctx, const struct weft_qpctl *ctl,
+					  __u32 pool, __u64 off, __u32 hl, __u32 len, bool last)
+{
+	__u32 tail = ((off + len - 1) & 7) + 1;
+	__u32 fence = 0;
+
+	if (!last || !(ctl->flags & WEFT_QPF_STRICT) || len <= tail)
+		return place(ctx, pool, off, hl, len);
+	if (place(ctx, pool, off, hl, len - tail))
+		return -1;
+	weft_fetched(__sync_fetch_and_add(&fence, 1));
+	return place(ctx, pool, off + len - tail, hl + len - tail, tail);
+}
+
 /* Do the numbers of a segment fit each other? */
 static __always_inline bool segment_ok(__u32 len, __u32 moff, __u32 mlen, __u32 last)
 {
@@ -213,7 +253,11 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	}
 	if (unlikely(weft_rx_lags(&q->rx, psn)))
 		rx_advance(ctl, ring, slot);
-	v = weft_rx_claim(&q->rx, psn, last ? WEFT_RX_ARRIVAL : WEFT_RX_MORE);
+	v = take_psn(ctl, &q->rx, psn);
+	if (v == WEFT_RX_NEW)
+		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_ARRIVAL : WEFT_RX_MORE);
+	if (v == WEFT_RX_SEQ)
+		return reply_seq(ctx, st, ctl, &q->rx, wk);
 	if (v == WEFT_RX_DUP) {
 		count(st, rx_dup);
 		return reply_ack(ctx, st, ctl, &q->rx, wk, WEFT_F_DUP);
@@ -226,7 +270,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, moff, mlen, &pool, &off);
 	if (unlikely(code))
 		return refuse(ctx, ctl, wk, slot, code);
-	if (unlikely(place(ctx, pool, off, p->hl, len))) {
+	if (unlikely(place_in_order(ctx, ctl, pool, off, p->hl, len, last))) {
 		st->drop.memory++;
 		return refuse(ctx, ctl, wk, slot, WEFT_NAK_MEMORY);
 	}
@@ -234,7 +278,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	st->count.rx_bytes += len;
 	tele_rx(slot, len);
 
-	if (weft_rx_commit(&q->rx, psn))
+	if (commit_psn(ctl, &q->rx, psn))
 		rx_advance(ctl, ring, slot);
 	return reply_ack(ctx, st, ctl, &q->rx, wk, 0);
 }

@@ -52,6 +52,7 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 	case WEFT_OP_REPLY: break;
 	case WEFT_OP_ACK:
 	case WEFT_OP_RNR:
+	case WEFT_OP_SEQ:
 	case WEFT_OP_NAK:
 	case WEFT_OP_RESUME:
 	case WEFT_OP_READ:
@@ -126,6 +127,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 		return v == V_MOVE || v == V_FILL ? V_DROP : v;
 	case WEFT_OP_REPLY:
 	case WEFT_OP_RNR:
+	case WEFT_OP_SEQ:
 	case WEFT_OP_ACK:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);

@@ -48,7 +48,8 @@
 
 enum weft_cm_type { WEFT_CM_REQUEST = 1, WEFT_CM_REPLY = 2 };
 
-#define WEFT_CM_CSUM 0x1 /* wants the whole-packet checksum */
+#define WEFT_CM_CSUM   0x1 /* wants the whole-packet checksum */
+#define WEFT_CM_STRICT 0x2 /* wants strict order */
 
 enum weft_cm_refusal {
 	WEFT_CM_OK = 0,
@@ -146,8 +147,8 @@ static inline int weft_cm_parse(const uint8_t *buf, size_t len, uint16_t type,
 			return -EPROTO;
 		return WEFT_CM_LEN;
 	}
-	if (!m->qpn || !m->port || (m->flags & ~WEFT_CM_CSUM) || m->payload < WEFT_PAYLOAD_MIN ||
-	    m->payload > 65536 || m->payload % 64)
+	if (!m->qpn || !m->port || (m->flags & ~(WEFT_CM_CSUM | WEFT_CM_STRICT)) ||
+	    m->payload < WEFT_PAYLOAD_MIN || m->payload > 65536 || m->payload % 64)
 		return -EPROTO;
 	if (len < WEFT_CM_LEN + (size_t)m->priv_len)
 		return 0;

@@ -52,7 +52,7 @@ struct weftd_take {
 	uint32_t ring, cwnd, nev;
 };
 struct weftd_live { /* as weft_live; the addresses are those of the socket that comes along */
-	uint32_t num, pd, cq, tx_psn, rx_psn, payload, dqpn, csum, port, rq, srq, pad;
+	uint32_t num, pd, cq, tx_psn, rx_psn, payload, dqpn, csum, port, rq, srq, strict;
 	uint64_t conn, secret, cpus;
 };
 struct weftd_lived {

@@ -288,8 +288,9 @@ static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
 	int err = tx && rx ? 0 : -ENOMEM;
 
 	if (!err) {
-		weft_tx_init(&tx->tx, l->tx_psn, l->payload, ctl->nev);
+		weft_tx_init(&tx->tx, l->tx_psn, l->payload, l->strict ? 1 : ctl->nev);
 		tx->tx.cc.cwnd = ctl->cwnd;
+		tx->tx.strict = l->strict;
 		weft_rx_init(&rx->rx, l->rx_psn);
 		if (bpf_map_update_elem(dev->maps.qptx, &slot, tx, BPF_ANY) ||
 		    bpf_map_update_elem(dev->maps.qprx, &slot, rx, BPF_ANY))
@@ -342,9 +343,14 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 	ctl->rq_mask = l->rq ? dev->maps.own->rq_mask[(l->rq - 1) & (WEFT_RQS - 1)] : 0;
 	if (l->srq)
 		ctl->flags |= WEFT_QPF_SRQ;
+	if (l->strict)
+		ctl->flags |= WEFT_QPF_STRICT;
 	ctl->conn = l->conn;
 	ctl->created = weft_now_ns();
 	choose_cpus(ctl, dev->maps.cfg, l->cpus);
+	/* order holds within one domain only */
+	if (l->strict)
+		ctl->doms &= -ctl->doms;
 	weft_check_expand(l->secret, ctl->hkey);
 	weft_tele_connected(dev, WEFT_QPN_SLOT(l->num));
 	__atomic_store_n(&ctl->state, WEFT_QP_RTS, __ATOMIC_RELEASE);

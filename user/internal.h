@@ -119,10 +119,11 @@ struct weft_qp {
 	uint32_t wr_msn[WEFT_DEPTH]; /* messages posted before it */
 	uint32_t msn;                /* messages posted */
 	uint32_t fill;               /* weft_post(): entries written, not yet posted */
-	struct weft_mr *inl;         /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */
-	struct weft_srq *rq;         /* its receive queue, own or shared; NULL: none */
-	uint32_t recv_polled;        /* receives handed out */
-	uint32_t recv_flushed;       /* in error: of those that will complete no more, entries looked at */
+	struct weft_mr *inl;  /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */
+	struct weft_srq *rq;  /* its receive queue, own or shared; NULL: none */
+	uint32_t recv_polled; /* receives handed out */
+	uint32_t
+		recv_flushed; /* in error: of those that will complete no more, entries looked at */
 	SLIST_ENTRY(weft_qp) of_srq; /* rq->qps */
 	bool waits;                  /* under its lock: the peer was refused a receive of that */
 	/* control */
@@ -133,6 +134,7 @@ struct weft_qp {
 	int cm_fd; /* TCP, open for life: its end is the peer's */
 	uint32_t timeout_ms;
 	uint32_t rnr_retries, seen_rnrs;
+	bool strict;
 	uint32_t seen_una, seen_done; /* control thread: progress */
 	uint64_t seen_ns;
 	uint64_t look_ns; /* control thread: not before that */

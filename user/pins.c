@@ -246,11 +246,11 @@ static void unmap(void *p, size_t len)
 		munmap(p, len);
 }
 
-#define MAP_FDS(m)                                                                             \
-	{                                                                                      \
-		&(m)->devcfg, &(m)->devrun, &(m)->owners, &(m)->mrs, &(m)->pools, &(m)->qpctl, \
-			&(m)->qptx, &(m)->qprx, &(m)->rings, &(m)->xsks, &(m)->events,         \
-			&(m)->rqs, &(m)->stats, &(m)->qptele, &(m)->devtele                               \
+#define MAP_FDS(m)                                                                                \
+	{                                                                                         \
+		&(m)->devcfg, &(m)->devrun, &(m)->owners, &(m)->mrs, &(m)->pools, &(m)->qpctl,    \
+			&(m)->qptx, &(m)->qprx, &(m)->rings, &(m)->xsks, &(m)->events, &(m)->rqs, \
+			&(m)->stats, &(m)->qptele, &(m)->devtele                                  \
 	}
 
 void weft_pins_no_maps(struct weft_dev *dev)

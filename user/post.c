@@ -163,8 +163,7 @@ static int check_flags(const struct weft_qp *qp, const struct weft_wr *wr)
 {
 	const char *obj = qp->dev->ifname;
 
-	if (wr->flags &
-	    ~(WEFT_WR_UNSIGNALED | WEFT_WR_IMM | WEFT_WR_SOLICITED | WEFT_WR_INLINE))
+	if (wr->flags & ~(WEFT_WR_UNSIGNALED | WEFT_WR_IMM | WEFT_WR_SOLICITED | WEFT_WR_INLINE))
 		return weft_err_quiet(EINVAL, obj, "unknown flags of a request: 0x%x", wr->flags);
 	if (wr->flags & (WEFT_WR_IMM | WEFT_WR_INLINE) && !is_message(wr->op))
 		return weft_err_quiet(EINVAL, obj,
@@ -324,8 +323,7 @@ uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod)
 	for (; qp->bye_ok && done != prod; done++) {
 		uint32_t i = done & (WEFT_DEPTH - 1);
 
-		if (!is_message(qp->wr_op[i]) ||
-		    (int32_t)(qp->bye_arrived - qp->wr_msn[i]) <= 0)
+		if (!is_message(qp->wr_op[i]) || (int32_t)(qp->bye_arrived - qp->wr_msn[i]) <= 0)
 			break;
 	}
 	return done;

@@ -24,6 +24,7 @@ struct weft_live { /* an INIT QP goes live */
 	uint32_t csum; /* whole packets have one */
 	uint32_t rq;   /* index of its receive queue + 1; 0: none */
 	uint32_t srq;  /* that is shared */
+	uint32_t strict;
 	uint32_t port; /* the peer's UDP port */
 	uint64_t conn, secret;
 	uint64_t cpus;                       /* that may hold its tokens, a bit each */

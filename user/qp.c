@@ -75,6 +75,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	qp->cm_fd = -1;
 	qp->timeout_ms = o.timeout_ms;
 	qp->rnr_retries = o.rnr_retries;
+	qp->strict = o.strict;
 	if (o.cq) {
 		qp->cq = o.cq;
 	} else {
@@ -140,7 +141,8 @@ void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m)
 	m->conn = rnd[1];
 	m->secret = rnd[2];
 	m->payload = path < cfg->payload ? path : cfg->payload;
-	m->flags = cfg->flags & WEFT_DEV_CSUM4 ? WEFT_CM_CSUM : 0;
+	m->flags = (cfg->flags & WEFT_DEV_CSUM4 ? WEFT_CM_CSUM : 0) |
+		   (qp->strict ? WEFT_CM_STRICT : 0);
 	m->port = cfg->port;
 }
 
@@ -174,6 +176,7 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		.port = theirs->port,
 		.rq = qp->rq ? qp->rq->idx + 1 : 0,
 		.srq = qp->rq && qp->rq->shared,
+		.strict = ((mine->flags | theirs->flags) & WEFT_CM_STRICT) != 0,
 		.conn = mine->conn ^ theirs->conn,
 		.secret = mine->secret ^ theirs->secret,
 		.cpus = my_cpus(),

@@ -77,8 +77,7 @@ static int new_queue(struct weft_dev *dev, struct weft_pd *pd, unsigned depth, b
 	return 0;
 }
 
-int weft_srq_create(struct weft_dev *dev, struct weft_pd *pd, unsigned depth,
-		    struct weft_srq **out)
+int weft_srq_create(struct weft_dev *dev, struct weft_pd *pd, unsigned depth, struct weft_srq **out)
 {
 	int err;
 
@@ -335,9 +334,9 @@ static bool place_of(const struct weft_qp *qp, uint32_t rsn, uint32_t *at)
 static int flush(struct weft_qp *qp, struct weft_wc *wc, int n)
 {
 	struct weft_srq *rq = qp->rq;
-	uint32_t end = rq->shared ? WEFT_RQ_BIND
-				  : __atomic_load_n(&rq->head->prod, __ATOMIC_ACQUIRE) -
-					    qp->recv_polled;
+	uint32_t end =
+		rq->shared ? WEFT_RQ_BIND
+			   : __atomic_load_n(&rq->head->prod, __ATOMIC_ACQUIRE) - qp->recv_polled;
 	int got = 0;
 
 	for (; qp->recv_flushed < end && got < n; qp->recv_flushed++) {

@@ -131,6 +131,7 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		.port = l->port,
 		.rq = l->rq,
 		.srq = l->srq,
+		.strict = l->strict,
 		.conn = l->conn,
 		.secret = l->secret,
 		.cpus = l->cpus,

@@ -78,7 +78,7 @@ struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: 
 	__u32 cq[WEFT_CQS];
 	__u32 rq[WEFT_RQS];
 	__u32 rq_mask[WEFT_RQS]; /* of that queue: entries - 1 */
-	struct weft_owner { /* a process slot's; valid while its directory is locked */
+	struct weft_owner {      /* a process slot's; valid while its directory is locked */
 		__u32 uid, pid;
 		__u64 token[2]; /* weftd's: who knows it is that process; 0: no client of weftd */
 	} proc[WEFT_PROCS];
@@ -126,6 +126,7 @@ enum weft_qp_state {
 #define WEFT_QPF_V6         0x1
 #define WEFT_QPF_CSUM       0x2 /* UDP checksum on everything this QP sends */
 #define WEFT_QPF_SRQ        0x4 /* its receive queue is shared */
+#define WEFT_QPF_STRICT     0x8 /* requests are carried out in their order only */
 
 struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by XDP */
 	__u32 state; /* enum weft_qp_state */
@@ -295,6 +296,7 @@ enum weft_drop {
 	X(rx_ack, "ACK, REPLY and RNR scored")                         \
 	X(rx_nak, "NAK received")                                      \
 	X(rx_rnr, "of those scored, RNR")                              \
+	X(rx_seq, "of those scored, SEQ")                              \
 	X(rx_resume, "RESUME received")                                \
 	X(tx_data, "DATA and SEND sent")                               \
 	X(tx_retx, "of those, retransmissions")                        \
@@ -303,6 +305,7 @@ enum weft_drop {
 	X(tx_nak, "NAK sent")                                          \
 	X(tx_rnr, "RNR sent: no receive was posted")                   \
 	X(tx_resume, "RESUME sent")                                    \
+	X(tx_seq, "SEQ sent: not the next, in strict order")           \
 	X(lost, "packets convicted as lost")                           \
 	X(timeout, "looks that found an RTO passed")                   \
 	X(absorbed, "tokens absorbed: nothing to send or window full") \

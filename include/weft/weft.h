@@ -213,9 +213,9 @@ enum weft_wc_status {
 	WEFT_WC_DEV_ERR,        /* the local interface went down, moved or vanished */
 	WEFT_WC_FLUSH_ERR,      /* not acknowledged when another error stopped the QP */
 	WEFT_WC_GENERAL_ERR, /* also: we refused a WRITE of the peer, which ends the QP on both sides */
-	WEFT_WC_REM_INV_REQ_ERR, /* SEND: longer than the receive of the peer's that it took */
-	WEFT_WC_REM_OP_ERR,      /* SEND: that receive names memory that it may not */
-	WEFT_WC_LOC_LEN_ERR,     /* receive: the peer's message was longer */
+	WEFT_WC_REM_INV_REQ_ERR,   /* SEND: longer than the receive of the peer's that it took */
+	WEFT_WC_REM_OP_ERR,        /* SEND: that receive names memory that it may not */
+	WEFT_WC_LOC_LEN_ERR,       /* receive: the peer's message was longer */
 	WEFT_WC_RNR_RETRY_EXC_ERR, /* the peer posted no receive, see rnr_retries */
 };
 const char *weft_wc_str(enum weft_wc_status status);
@@ -226,7 +226,7 @@ enum weft_wr_op {
 	WEFT_WR_READ,      /* the peer's memory to local memory */
 	WEFT_WR_FETCH_ADD, /* 8 bytes of the peer's: add to them, return what they were */
 	WEFT_WR_CMP_SWAP, /* 8 bytes of the peer's: replace them if they are as told, return what they were */
-	WEFT_WR_SEND,     /* local memory to where a receive of the peer's says */
+	WEFT_WR_SEND, /* local memory to where a receive of the peer's says */
 	/* only in completions: a receive was taken */
 	WEFT_WR_RECV,     /* by a SEND of the peer's, which is in its memory */
 	WEFT_WR_RECV_IMM, /* by a WRITE with immediate data, which is where that said */
@@ -282,15 +282,15 @@ int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
 
 struct weft_qp_opts {
 	size_t size;
-	struct weft_pd *pd;  /* NULL: the process's first */
-	struct weft_cq *cq;  /* NULL: one of its own, see weft_qp_cq() */
-	const void *priv;    /* private data for the peer, e.g. a key and a length */
-	size_t priv_len;     /* 0 to WEFT_PRIVATE_MAX */
-	uint16_t evs;        /* entropy values to spray over, 1 to 64; 0: 16 */
-	uint16_t cwnd;       /* packets, 1 to 512; 0: 128 */
-	uint32_t timeout_ms; /* no progress for so long is an error, 10 to 600000; 0: 1000 */
-	uint32_t connect_ms; /* patience of connect and accept; 0: 5000 */
-	uint32_t recvs;      /* entries of its own receive queue, up to 32768; 0: it has none */
+	struct weft_pd *pd;   /* NULL: the process's first */
+	struct weft_cq *cq;   /* NULL: one of its own, see weft_qp_cq() */
+	const void *priv;     /* private data for the peer, e.g. a key and a length */
+	size_t priv_len;      /* 0 to WEFT_PRIVATE_MAX */
+	uint16_t evs;         /* entropy values to spray over, 1 to 64; 0: 16 */
+	uint16_t cwnd;        /* packets, 1 to 512; 0: 128 */
+	uint32_t timeout_ms;  /* no progress for so long is an error, 10 to 600000; 0: 1000 */
+	uint32_t connect_ms;  /* patience of connect and accept; 0: 5000 */
+	uint32_t recvs;       /* entries of its own receive queue, up to 32768; 0: it has none */
 	struct weft_srq *srq; /* or the shared one that it takes receives from; NULL: none */
 	/*
 	 * How often in a row the peer may be found without a receive before the QP fails; 0: any
@@ -298,6 +298,12 @@ struct weft_qp_opts {
 	 * has posted one, which it does.
 	 */
 	uint32_t rnr_retries;
+	/*
+	 * 1: what is posted is carried out in that order, as programs of old expect: a WRITE's last aligned 8
+	 * bytes appear behind all before it, a READ sees earlier WRITEs. One path, one CPU, and loss costs
+	 * more. Either side's wish holds for both directions.
+	 */
+	uint8_t strict;
 };
 
 /*
@@ -408,7 +414,8 @@ struct weft_wr {
 	uint64_t operand; /* FETCH_ADD: what is added; CMP_SWAP: the new value */
 	uint64_t compare; /* CMP_SWAP: the old value */
 	uint32_t imm;     /* with WEFT_WR_IMM */
-	uint32_t len;     /* with WEFT_WR_INLINE: 0 to WEFT_INLINE_MAX bytes, and sge is not looked at */
+	uint32_t
+		len; /* with WEFT_WR_INLINE: 0 to WEFT_INLINE_MAX bytes, and sge is not looked at */
 	const void *data; /* likewise: any memory, which may change when the call returns */
 };
 

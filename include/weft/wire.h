@@ -26,7 +26,8 @@
 	X(REPLY, 7, 1, "acknowledges one of those, with what it asked for")     \
 	X(SEND, 8, 1, "segment of a SEND, placed where a receive says")         \
 	X(RNR, 9, 0, "no receive is posted for a request: to be sent again")    \
-	X(RESUME, 10, 0, "receives are posted again")
+	X(RESUME, 10, 0, "receives are posted again")                           \
+	X(SEQ, 11, 0, "a request is not the next, in strict order: to be sent again")
 
 enum weft_opcode {
 #define X(name, val, payload, text) WEFT_OP_##name = val,
@@ -106,7 +107,7 @@ struct weft_hdr {
 			__be32 sack_base; /* multiple of 64 */
 			__be32 epoch;     /* receives the peer has posted, with F_RQ; else 0 */
 			__be32 rsvd[2];
-		} ack; /* REPLY, RNR; RESUME, where all but epoch is 0 */
+		} ack; /* REPLY, RNR, SEQ; RESUME, where all but epoch is 0 */
 		struct {
 			__be32 code; /* enum weft_nak */
 			__be32 psn; /* the PSN that was refused: of the first refusal, ever after */

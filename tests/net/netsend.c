@@ -12,15 +12,15 @@
 
 #include "netcommon.h"
 
-#define QPS    8
-#define SLOTS  512	/* places for the WRITEs of a QP: more than can be under way */
-#define BLOCK  8192u	/* bytes of one of them at most */
-#define BUF    16384u	/* of a receive */
-#define DEPTH  64u	/* receives of a QP */
-#define MEM    (1u << 20)
+#define QPS   8
+#define SLOTS 512    /* places for the WRITEs of a QP: more than can be under way */
+#define BLOCK 8192u  /* bytes of one of them at most */
+#define BUF   16384u /* of a receive */
+#define DEPTH 64u    /* receives of a QP */
+#define MEM   (1u << 20)
 
-enum mode { OWN, SHARED, SLOW, MODES };
-static const char *const mode_name[MODES] = { "own", "shared", "slow" };
+enum mode { OWN, SHARED, SLOW, STRICT, MODES };
+static const char *const mode_name[MODES] = { "own", "shared", "slow", "strict" };
 
 /* ---- what message k of QP q is: both sides know ---- */
 
@@ -87,7 +87,8 @@ struct side {
 	uint32_t sent, done;
 	bool half; /* of message `sent` the WRITE before it is posted, and then the queue was full */
 	/* receiver */
-	uint8_t *area, *buf; /* targets of the WRITEs: SLOTS, then one for WRITEs with immediate data */
+	uint8_t *area,
+		*buf; /* targets of the WRITEs: SLOTS, then one for WRITEs with immediate data */
 	struct weft_mr *area_mr, *buf_mr;
 	uint32_t key, posted, received;
 };
@@ -164,7 +165,7 @@ static void *receiver(void *arg)
 	(void)arg;
 	if (mode != SLOW)
 		usleep(20000); /* the first messages find no receive */
-	for (unsigned q = 0; q < nw.qps && mode == OWN; q++)
+	for (unsigned q = 0; q < nw.qps && (mode == OWN || mode == STRICT); q++)
 		while (side[q].posted < DEPTH && post_receive(&side[q], side[q].posted) == 1)
 			side[q].posted++;
 	for (uint32_t k = 0; k < DEPTH && mode == SHARED; k++)
@@ -192,7 +193,7 @@ static void *receiver(void *arg)
 			check_receive(s, &wc[i]);
 			if (mode == SHARED) {
 				must(post_shared(wc[i].wr_id) == 1, "weft_srq_post");
-			} else if (mode == OWN) {
+			} else if (mode != SLOW) {
 				must(post_receive(s, s->posted) == 1, "weft_post_recv");
 				s->posted++;
 			}
@@ -317,7 +318,9 @@ static void *accept_all(void *arg)
 
 static void join(const char *addr)
 {
-	struct weft_qp_opts o = { .size = sizeof(o), .cq = cq_a, .timeout_ms = 5000 };
+	struct weft_qp_opts o = {
+		.size = sizeof(o), .cq = cq_a, .timeout_ms = 5000, .strict = mode == STRICT
+	};
 	uint64_t len = 128 * (uint64_t)(BUF + BLOCK);
 	pthread_t t;
 
@@ -339,7 +342,7 @@ int main(int argc, char **argv)
 	pthread_t t;
 
 	if (argc < 10) {
-		fputs("usage: netsend NETNS-A DEV-A NETNS-B DEV-B HOST-B own|shared|slow QPS MESSAGES SEED\n",
+		fputs("usage: netsend NETNS-A DEV-A NETNS-B DEV-B HOST-B own|shared|slow|strict QPS MESSAGES SEED\n",
 		      stderr);
 		return 2;
 	}

@@ -121,6 +121,7 @@ int do_qp_live(struct proc *p, union weftd_body *u, int fd, int *out)
 		.port = in.port,
 		.rq = in.rq,
 		.srq = in.srq,
+		.strict = in.strict,
 		.conn = in.conn,
 		.secret = in.secret,
 		.cpus = in.cpus,

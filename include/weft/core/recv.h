@@ -87,7 +87,7 @@ weft_inline enum weft_rq_found weft_rq_next(const struct weft_rq *rq, __u32 *tak
 {
 	*taken = *(const volatile __u32 *)&rq->taken;
 	return weft_psn_diff(*(const volatile __u32 *)&rq->prod, *taken) > 0 ? WEFT_RQ_OK
-									      : WEFT_RQ_NONE;
+									     : WEFT_RQ_NONE;
 }
 
 /*

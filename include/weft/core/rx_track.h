@@ -47,6 +47,7 @@ enum weft_rx_verdict {
 	WEFT_RX_DUP,  /* placed before: acknowledge again, touch nothing */
 	WEFT_RX_BUSY, /* another CPU is copying it: absorb */
 	WEFT_RX_OUT,  /* beyond the window: drop */
+	WEFT_RX_SEQ,  /* strict order, and it is not the next: to be sent again */
 };
 
 /* What an ACK says. */
@@ -201,6 +202,17 @@ weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn,
 	enum weft_rx_verdict v = weft_rx_take(rx, psn);
 
 	return v == WEFT_RX_NEW ? weft_rx_keep(rx, psn, last) : v;
+}
+
+/*
+ * The same in strict order: only the oldest PSN that is not placed. What another CPU has placed and
+ * not yet told counts as missing; the caller must advance after every commit.
+ */
+weft_inline enum weft_rx_verdict weft_rx_take_next(struct weft_rx *rx, __u32 psn)
+{
+	if (weft_psn_diff(psn, *(volatile __u32 *)&rx->next) > 0)
+		return WEFT_RX_SEQ;
+	return weft_rx_take(rx, psn);
 }
 
 /*

@@ -11,7 +11,8 @@ struct weft_ack {
 	__u64 sack;
 	__u8 flags;
 	__u8 answer; /* 1: weft_tx_take() took what it brought, and that is in memory */
-	__u8 rnr; /* 1: an RNR; what else it says is as in any ACK, but its own PSN is not placed */
+	__u8 rnr;    /* 1: an RNR: the peer has no receive for it */
+	__u8 missed; /* 1: an RNR or a SEQ: as any ACK, but its own PSN is not placed */
 	__u32 epoch; /* with WEFT_F_RQ: receives that the peer has posted */
 };
 
@@ -193,6 +194,9 @@ weft_inline __u32 weft_tx_patience(const struct weft_tx *tx)
 {
 	__u32 wnd = weft_reo_wnd(&tx->rtt), two = tx->rtt.srtt8 >> 2;
 
+	/* one path and one queue: who is overtaken there is lost, and the peer takes nothing behind it */
+	if (tx->strict)
+		return 0;
 	if (tx->nxt - tx->una <= WEFT_WIN / 4 * 3 || two >= wnd)
 		return wnd;
 	return two < WEFT_REO_MIN ? WEFT_REO_MIN : two;
@@ -230,7 +234,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		weft_tx_cum(tx, a->cum);
 	bit = weft_psn_bit(a->psn);
 	own = tx->own[weft_psn_word(a->psn)] & bit;
-	if (weft_psn_diff(a->psn, tx->una) >= 0 && !a->rnr)
+	if (weft_psn_diff(a->psn, tx->una) >= 0 && !a->missed)
 		weft_tx_mark(tx, a->psn & ~63u, a->answer ? bit : bit & ~own);
 	if (weft_psn_diff(a->sack_base + 63, tx->una) >= 0) {
 		__s32 lo = weft_psn_diff(tx->una, a->sack_base);
@@ -253,7 +257,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			weft_reo_spurious(&tx->rtt);
 		}
 		/* what it asked for is not here, and on no other CPU: ask again */
-		if ((own || a->rnr) && !weft_tx_delivered(tx, a->psn) &&
+		if ((own || a->missed) && !weft_tx_delivered(tx, a->psn) &&
 		    !(tx->taken[weft_psn_word(a->psn)] & own))
 			weft_tx_lose(tx, s, a->psn);
 	} else {
@@ -263,7 +267,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 			/* marked above, or its answer is on its way into memory */
-			if ((!own && !a->rnr) || weft_tx_delivered(tx, a->psn))
+			if ((!own && !a->missed) || weft_tx_delivered(tx, a->psn))
 				weft_slot_set(s, WEFT_SLOT_IDLE);
 		}
 	}

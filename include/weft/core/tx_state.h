@@ -167,7 +167,7 @@ struct weft_tx {
 	__u32 epoch_ts; /* and when, ticks */
 	__u32 rnr_ts;   /* when it was last asked, ticks */
 	__u32 probes;   /* how often since something was taken */
-	__u32 pad;
+	__u32 strict;   /* 1: the peer takes PSNs in their order only */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */

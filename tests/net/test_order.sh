@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Order: strict QPs, where memory can be polled, and relaxed ones, where what is later overtakes what is repaired.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck disable=SC2034	# conditions of t name variables
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+litmus() {	# HOST MODE ROUNDS
+	"$LAB_BUILD/tests/net/netlitmus" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" "$@"
+}
+
+sends() {	# HOST MODE QPS MESSAGES
+	"$LAB_BUILD/tests/net/netsend" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" "$@" "$SEED"
+}
+
+good() {
+	lab_pair 3498
+	t -- litmus 10.9.0.2 strict 3000 ++ "strict: flag behind data, atomic behind data, READ behind WRITE"
+	t -- sends '[fd09::2]' strict 4 1000 ++ "strict: SENDs and WRITEs with immediate data, IPv6"
+	lab_down
+}
+
+bad() {	# MTU
+	local out
+	lab_middle "$1" --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
+	t -- litmus 10.9.0.2 strict 900 ++ "MTU $1, 2% lost each way, 1% twice, 2% late: strict"
+	t -- sends '[fd09::2]' strict 2 400 ++ "the same with SENDs, IPv6"
+	out=$(litmus 10.9.0.2 relaxed 1500)
+	t "$? == 0" "the same relaxed: $out"
+	t "$(sed -n 's/.*, \([0-9]*\) flags.*/\1/p' <<<"$out") > 10" "what is later does not wait there for what is repaired"
+	lab_down
+}
+
+lab_begin
+tap_part good && good
+tap_part bad && bad 3498
+tap_part narrow && bad 1500
+tap_end

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # shellcheck shell=bash disable=SC2154,SC2034,SC2004	# sourced after tap.sh; names of hosts index
-# The hosts of the failure drill: four namespaces around a switch, a server in each, and how to tell
-# that they are at rest. Host N has the device e0, 10.9.0.N and fd09::N; the middle its port pN.
+# The hosts of the failure drill: those of hosts.sh, a server in each, and how to tell that they are
+# at rest.
+# shellcheck source-path=SCRIPTDIR source=hosts.sh
+. "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
 
-HOSTS=(1 2 3 4)
 DRILL_QPS=8
-DRILL_PIN=
 MAPS_SEEN=()		# ids of maps that must be gone at the end
-declare -A NS SERVER_PID AT_REST GENERATION PERSIST
+declare -A SERVER_PID AT_REST PERSIST
 
 # A plain generator, for the same schedule from the same seed on every bash: sets R to 0 .. $1 - 1.
 RND=0
@@ -22,53 +22,12 @@ ms() {	# CLOCK_MONOTONIC into the variable $1, ms
 	printf -v "$1" %d "$((10#${up/./} * 10))"
 }
 
-drill_switch() {
-	DRILL_PIN=/sys/fs/bpf/wirelab-$LAB_ID	# the laboratory knows what is so named
-	LAB_PINS+=("$DRILL_PIN")
-	mkdir "$DRILL_PIN" || lab_die "$DRILL_PIN: cannot be made"
-	bpftool prog load "$LAB_BUILD/drillswitch.bpf.o" "$DRILL_PIN/switch" type xdp \
-		pinmaps "$DRILL_PIN" || lab_die "the switch does not load"
-}
-
-# The veth of host N, in a new life: another index, and every third time another MAC address.
-plug() {
-	local n=$1 ns=${NS[$1]} index o q
-	q=$(nproc --all)
-	GENERATION[$n]=$((GENERATION[$n] + 1))
-	ip link add e0 netns "$ns" address "02:00:00:00:$(printf %02x $((GENERATION[$n] / 3 % 256))):0$n" \
-		mtu 3498 numrxqueues "$q" numtxqueues "$q" type veth \
-		peer name "p$n" netns "$LAB_M" mtu 3498 numrxqueues "$q" numtxqueues "$q" || return 1
-	index=$(ip -n "$LAB_M" -o link show dev "p$n" | cut -d: -f1)
-	# XDP in the middle can only transmit into a veth whose peer runs NAPI; no checksums are
-	# finished on the way
-	lab_in "$ns" ethtool -K e0 gro on tx off tso off >/dev/null 2>&1
-	lab_in "$LAB_M" bpftool net attach xdpdrv pinned "$DRILL_PIN/switch" dev "p$n" &&
-		lab_in "$LAB_M" bpftool map update pinned "$DRILL_PIN/drill_ports" key "$n" 0 0 0 \
-			value $((index & 255)) $((index >> 8 & 255)) $((index >> 16)) 0 || return 1
-	ip -n "$LAB_M" link set "p$n" up
-	lab_address "$ns" e0 "$n"
-	# nobody answers for the old address
-	for o in "${HOSTS[@]}"; do
-		[ "$o" = "$n" ] || ip -n "${NS[$o]}" neigh flush to "10.9.0.$n"
-		[ "$o" = "$n" ] || ip -n "${NS[$o]}" neigh flush to "fd09::$n"
-	done 2>/dev/null
-	return 0
-}
-
 drill_hosts() {
 	local n
-	LAB_M=$LAB_ID-m
-	lab_netns "$LAB_M"
-	lab_in "$LAB_M" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
-		net.ipv6.conf.default.disable_ipv6=1
-	drill_switch
-	for n in "${HOSTS[@]}"; do
-		NS[$n]=$LAB_ID-h$n GENERATION[$n]=0 PERSIST[$n]=
-		lab_netns "${NS[$n]}"
-	done
+	hosts_up
 	lab_netns "$LAB_ID-x"	# where devices are moved to
 	for n in "${HOSTS[@]}"; do
-		plug "$n" || lab_die "e0 of host $n"
+		PERSIST[$n]=
 	done
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # make deb: lintian finds no fault, and in a Debian of their own that has nothing but what they
 # depend on the packages install, write into a stopped process's memory on another host, build and
-# run the example, and purge without a trace.
+# run the examples, and purge without a trace.
 #
 #   PKG_ROOT=FOLDER test_deb.sh    # in that root, such as mmdebstrap makes, instead of one made here
 # shellcheck source-path=SCRIPTDIR
@@ -121,9 +121,12 @@ t -- same "$packages" "$(installed)" ++ "nor a package"
 t -- root_add_dev ++ "a compiler, and what the development files depend on"
 before=$(files) packages=$(installed)
 t -- with_debs -i -- libweft0 libweft-dev ++ "the development files install"
+mapfile -t examples < <(cd "$ROOT/examples" && ls ./*.c)
 # shellcheck disable=SC2016 # for that shell
-t -- "$LAB_TMP/in-root" sh -ec 'gcc -Wall -Werror -o /tmp/hello /usr/share/doc/libweft-dev/examples/hello.c \
-	$(pkg-config --cflags --libs libweft)' ++ "the example builds from the package alone"
+t -- "$LAB_TMP/in-root" sh -ec 'cd /usr/share/doc/libweft-dev/examples
+for x; do
+	gcc -Wall -Werror -o "/tmp/${x%.c}" "$x" $(pkg-config --cflags --libs libweft)
+done' sh "${examples[@]}" ++ "the examples build from the package alone"
 cat >"$LAB_TMP/hello" <<SH
 #!/bin/sh
 exec "$LAB_TMP/in-root" /tmp/hello "\$@"

@@ -17,12 +17,13 @@ names() {
 	(cd "$1" && find . ! -type d -printf '%P\n' | sort)
 }
 
-# build OUTPUT LIBRARY [PKG-CONFIG-FLAG]: the example, away from the tree; LIBRARY in place of -lweft
+# build OUTPUT LIBRARY [PKG-CONFIG-FLAG [SOURCE]]: an example, away from the tree; LIBRARY in place of
+# -lweft
 build() {
 	local flags
 	flags=$(PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig pkg-config ${3:+"$3"} --cflags --libs libweft) || return
 	# shellcheck disable=SC2086 # words are what pkg-config prints
-	(cd "$LAB_TMP/away" && gcc -Wall -Werror -o "$1" hello.c ${flags/-lweft/$2})
+	(cd "$LAB_TMP/away" && gcc -Wall -Werror -o "$1" "${4:-$1.c}" ${flags/-lweft/$2})
 }
 
 lab_begin
@@ -83,12 +84,15 @@ done
 # an installation in use
 t -- weft_make install PREFIX="$PREFIX" ++ "make install into a PREFIX"
 mkdir "$LAB_TMP/away"
-cp "$ROOT/examples/hello.c" "$LAB_TMP/away"
+cp "$ROOT"/examples/*.[ch] "$LAB_TMP/away"
 t -- same "$("$PREFIX/bin/weft" -V | sed 's/^weft \([^,]*\),.*/\1/')" \
 	"$(PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig pkg-config --modversion libweft)" ++ \
 	"pkg-config and the tool tell the same version"
-t -- build hello -lweft ++ "the example builds with what pkg-config says"
-t -- build hello-static -l:libweft.a --static ++ "and with the static library"
+for x in "$ROOT"/examples/*.c; do
+	x=$(basename "$x" .c)
+	t -- build "$x" -lweft ++ "example $x builds with what pkg-config says"
+done
+t -- build hello-static -l:libweft.a --static hello.c ++ "hello also with the static library"
 lab_pair 3498
 export LD_LIBRARY_PATH=$PREFIX/lib
 HELLO=$LAB_TMP/away/hello

@@ -28,7 +28,7 @@ static struct {
 	.limit_ms = 100,
 };
 static atomic_int wrong; /* things found that must not be */
-static atomic_bool stop;
+__attribute__((unused)) static atomic_bool stop;
 
 static inline double now_s(void)
 {

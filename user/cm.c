@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <netinet/tcp.h>
 
+#include <weft/core/psn.h>
+
 #include "cm.h"
 
 #define CONNECT_DEFAULT_MS 5000
@@ -123,6 +125,64 @@ void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o)
 	memcpy(m->priv, o->priv, o->priv_len);
 }
 
+/* A feature that a QP cannot do without, by its options, is `required` as well. */
+void weft_cm_limits(struct weft_cm_msg *m, const struct weft_qp_opts *o)
+{
+	(void)o;
+	m->features = WEFT_CM_F_READ | WEFT_CM_F_ATOMIC;
+	m->required = 0;
+	m->window = WEFT_WIN;
+	m->atomics = WEFT_ATOMICS_MAX;
+}
+
+/* "atomic, bit 9" */
+static void name_features(uint32_t bits, char *text, size_t len)
+{
+	static const char *const name[32] = {
+#define X(name, bit, text) [bit] = text,
+		WEFT_CM_FEATURES(X)
+#undef X
+	};
+	size_t at = 0;
+
+	for (int i = 0; i < 32 && at < len; i++) {
+		if (!(bits >> i & 1))
+			continue;
+		at += name[i] ? snprintf(text + at, len - at, "%s%s", at ? ", " : "", name[i])
+			      : snprintf(text + at, len - at, "%sbit %d", at ? ", " : "", i);
+	}
+}
+
+void weft_cm_differ(const struct weft_cm_msg *mine, const struct weft_cm_msg *theirs, char *text,
+		    size_t len)
+{
+	uint32_t they = mine->required & ~theirs->features, we = theirs->required & ~mine->features;
+	char name[160];
+
+	switch (weft_cm_match(mine, theirs)) {
+	case WEFT_CM_R_FEATURES:
+		name_features(they ? they : we, name, sizeof(name));
+		snprintf(text, len,
+			 they ? "the peer has not what is needed here: %s; update it"
+			      : "the peer needs what is not here: %s; update weft here",
+			 name);
+		break;
+	case WEFT_CM_R_WINDOW:
+		snprintf(
+			text, len,
+			"the peer's window is %u packets, ours %u; use versions of weft that agree",
+			theirs->window, mine->window);
+		break;
+	case WEFT_CM_R_ATOMICS:
+		snprintf(text, len,
+			 "the peer has up to %u atomics outstanding, we %u; use versions of weft "
+			 "that agree",
+			 theirs->atomics, mine->atomics);
+		break;
+	default: snprintf(text, len, "the peer refuses, and does not say why; see its log");
+	}
+}
+
 uint32_t weft_cm_patience(const struct weft_qp_opts *o)
 {
 	return o && HAS(o, connect_ms) && o->connect_ms ? o->connect_ms : CONNECT_DEFAULT_MS;
@@ -183,6 +243,7 @@ static int connect_to(struct weft_dev *dev, const struct addrinfo *a, uint64_t u
 	return fd;
 }
 
+/* Of a peer of another version *m has only that: `refusal`, and the versions in `flags` and `qpn`. */
 static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
 {
 	uint8_t buf[WEFT_CM_MAX], alive = WEFT_CM_ALIVE;
@@ -209,17 +270,31 @@ static int hear_reply(int fd, uint64_t until, struct weft_cm_msg *m)
 		if (!got)
 			continue;
 		len = weft_cm_parse(buf, got, WEFT_CM_REPLY, m);
+		if (len == -EPROTONOSUPPORT)
+			*m = (struct weft_cm_msg){ .refusal = WEFT_CM_R_VERSION,
+						   .flags = cm_get(buf + 4, 2),
+						   .qpn = cm_get(buf + 6, 2) };
+		if (len == -EPROTONOSUPPORT || len == (int)got)
+			return 0;
 		if (len)
-			return len == -EPROTONOSUPPORT || (len > 0 && (size_t)len != got) ? -EPROTO
-			       : len < 0                                                  ? len
-											  : 0;
+			return len < 0 ? len : -EPROTO;
 	}
 }
 
-static int refused(const char *addr, const char *ifname, uint32_t why)
+static int refused(const char *addr, const char *ifname, const struct weft_cm_msg *mine,
+		   const struct weft_cm_msg *theirs)
 {
-	switch (why) {
+	char text[240];
+
+	switch (theirs->refusal) {
 	case WEFT_CM_R_VERSION:
+		/* one that knows of ours answers in it */
+		if (theirs->flags)
+			return weft_err(
+				EPROTO, addr,
+				"the peer speaks version %u of set-up and %u of packets, we "
+				"%u and %u; use the same weft on both",
+				theirs->flags, theirs->qpn, WEFT_CM_VER, WEFT_WIRE_VER);
 		return weft_err(EPROTO, addr,
 				"the peer speaks another version of weft; use the same on both");
 	case WEFT_CM_R_RESOURCES:
@@ -233,7 +308,14 @@ static int refused(const char *addr, const char *ifname, uint32_t why)
 			ifname);
 	case WEFT_CM_R_PAYLOAD:
 		return weft_err(EMSGSIZE, addr, "the peer's MTU is too small; raise it");
-	default: return weft_err(EPROTO, addr, "the peer refuses (%u); see its log", why);
+	case WEFT_CM_R_FEATURES:
+	case WEFT_CM_R_WINDOW:
+	case WEFT_CM_R_ATOMICS:
+		weft_cm_differ(mine, theirs, text, sizeof(text));
+		return weft_err(EPROTO, addr, "%s", text);
+	default:
+		return weft_err(EPROTO, addr, "the peer refuses (%u); see its log",
+				theirs->refusal);
 	}
 }
 
@@ -265,6 +347,7 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 	int err;
 
 	weft_cm_private(&mine, opts);
+	weft_cm_limits(&mine, opts);
 	weft_qp_offer(qp, qp->peer.ss_family == AF_INET6, &mine);
 	if (!mine.payload)
 		return weft_err(EMSGSIZE, qp->dev->ifname, "its MTU %u is too small; raise it",
@@ -284,8 +367,11 @@ static int handshake(struct weft_qp *qp, const char *addr, const struct weft_qp_
 				strerror(-err));
 	if (theirs.refusal == WEFT_CM_R_BUSY)
 		return 1;
+	/* one that takes what does not match is none of ours */
+	if (!theirs.refusal)
+		theirs.refusal = weft_cm_match(&mine, &theirs);
 	if (theirs.refusal)
-		return refused(addr, qp->dev->ifname, theirs.refusal);
+		return refused(addr, qp->dev->ifname, &mine, &theirs);
 	err = weft_qp_establish(qp, &mine, &theirs);
 	if (err)
 		return err;

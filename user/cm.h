@@ -16,6 +16,11 @@ struct addrinfo;
 int weft_cm_listen(struct weft_dev *dev, const struct addrinfo *a, bool any);
 int weft_cm_addresses(struct weft_qp *qp); /* of cm_fd, into the QP */
 void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o);
+/* What we have and need of a peer: features, window, atomics. */
+void weft_cm_limits(struct weft_cm_msg *m, const struct weft_qp_opts *o);
+/* Why they do not match, for the user: of one who is refused for it. */
+void weft_cm_differ(const struct weft_cm_msg *mine, const struct weft_cm_msg *theirs, char *text,
+		    size_t len);
 uint32_t weft_cm_patience(const struct weft_qp_opts *o);
 
 #endif

@@ -18,16 +18,22 @@
  * REPLY, which the active side answers by ALIVE (one byte each). All numbers are
  * big-endian.
  *
- * REQUEST and REPLY, 56 bytes and the private data:
+ * REQUEST and REPLY, 80 bytes and the private data:
  *    0  magic "WEFT"              28  UDP port on which the sender listens
  *    4  version of this protocol  30  0
  *    6  version of the packets    32  half of the connection key (xor of both)
  *    8  type                      40  half of the hash secret (xor of both)
  *   10  bytes of private data     48  why it is refused: REPLY, else 0
  *   12  QP number                 52  0
- *   16  first PSN                 56  private data
- *   20  payload limit, bytes
- *   24  flags
+ *   16  first PSN                 56  features that the sender has
+ *   20  payload limit, bytes      60  of those, what the other side must have too
+ *   24  flags                     64  window, packets
+ *                                 68  atomics it has outstanding at most
+ *                                 72  0, 8 bytes
+ *                                 80  private data
+ *
+ * The first 56 bytes are where they are in every version: who speaks another is refused by
+ * those alone, with the version numbers of its own.
  *
  * BYE, 12 bytes: magic "WBYE"; NAK code that says why (WEFT_NAK_CLOSED when
  * nothing is wrong); messages of the receiver of the BYE that had wholly
@@ -35,7 +41,8 @@
  */
 #define WEFT_CM_MAGIC     0x57454654u
 #define WEFT_CM_VER       2
-#define WEFT_CM_LEN       56
+#define WEFT_CM_LEN       80
+#define WEFT_CM_OLD_LEN   56 /* of a refusal that every version understands */
 #define WEFT_CM_MAX       (WEFT_CM_LEN + WEFT_PRIVATE_MAX)
 #define WEFT_CM_READY     0x52
 #define WEFT_CM_CONFIRM   0x43
@@ -51,6 +58,21 @@ enum weft_cm_type { WEFT_CM_REQUEST = 1, WEFT_CM_REPLY = 2 };
 #define WEFT_CM_CSUM   0x1 /* wants the whole-packet checksum */
 #define WEFT_CM_STRICT 0x2 /* wants strict order */
 
+/*
+ * What a side may have or not: bit, name. Who has one that the other has not does without, unless
+ * it says that it must be there; then there is no connection. Bits without a name are of later versions.
+ */
+/* clang-format off */
+#define WEFT_CM_FEATURES(X) \
+	X(READ, 0, "read")  \
+	X(ATOMIC, 1, "atomic")
+/* clang-format on */
+enum weft_cm_feature {
+#define X(name, bit, text) WEFT_CM_F_##name = 1u << (bit),
+	WEFT_CM_FEATURES(X)
+#undef X
+};
+
 enum weft_cm_refusal {
 	WEFT_CM_OK = 0,
 	WEFT_CM_R_VERSION,   /* protocol or packet version */
@@ -58,6 +80,9 @@ enum weft_cm_refusal {
 	WEFT_CM_R_ROUTE,     /* the way back leaves through another interface */
 	WEFT_CM_R_PAYLOAD,   /* the path carries no useful packet */
 	WEFT_CM_R_BUSY,      /* too many connect at the same time: come again */
+	WEFT_CM_R_FEATURES,  /* one side must have what the other has not */
+	WEFT_CM_R_WINDOW,    /* the windows differ */
+	WEFT_CM_R_ATOMICS,   /* so do the numbers of outstanding atomics */
 };
 
 struct weft_cm_msg {
@@ -65,6 +90,8 @@ struct weft_cm_msg {
 	uint16_t port;
 	uint32_t qpn, psn, payload, flags, refusal;
 	uint64_t conn, secret;
+	uint32_t features, required; /* enum weft_cm_feature, and bits of later versions */
+	uint32_t window, atomics;    /* these four are valid in a refusal as well */
 	uint16_t priv_len;
 	uint8_t priv[WEFT_PRIVATE_MAX];
 };
@@ -105,6 +132,11 @@ static inline size_t weft_cm_format(const struct weft_cm_msg *m, uint8_t *buf)
 	p = cm_put(p, m->secret, 8);
 	p = cm_put(p, m->refusal, 4);
 	p = cm_put(p, 0, 4);
+	p = cm_put(p, m->features, 4);
+	p = cm_put(p, m->required, 4);
+	p = cm_put(p, m->window, 4);
+	p = cm_put(p, m->atomics, 4);
+	p = cm_put(p, 0, 8);
 	memcpy(p, m->priv, m->priv_len);
 	return WEFT_CM_LEN + m->priv_len;
 }
@@ -113,7 +145,7 @@ static inline size_t weft_cm_format(const struct weft_cm_msg *m, uint8_t *buf)
  * Read a message of the given type out of the first len bytes of a stream.
  * Returns its length, 0 when more bytes are needed, -EPROTO when this is no
  * weft peer, -EPROTONOSUPPORT when it is one of another version. A refusal is
- * a message whose other fields are not looked at.
+ * a message of which only the last four numbers mean anything.
  */
 static inline int weft_cm_parse(const uint8_t *buf, size_t len, uint16_t type,
 				struct weft_cm_msg *m)
@@ -139,8 +171,12 @@ static inline int weft_cm_parse(const uint8_t *buf, size_t len, uint16_t type,
 	m->conn = cm_get(buf + 32, 8);
 	m->secret = cm_get(buf + 40, 8);
 	m->refusal = cm_get(buf + 48, 4);
+	m->features = cm_get(buf + 56, 4);
+	m->required = cm_get(buf + 60, 4);
+	m->window = cm_get(buf + 64, 4);
+	m->atomics = cm_get(buf + 68, 4);
 	if (m->type != type || m->priv_len > WEFT_PRIVATE_MAX || cm_get(buf + 30, 2) ||
-	    cm_get(buf + 52, 4))
+	    cm_get(buf + 52, 4) || cm_get(buf + 72, 8))
 		return -EPROTO;
 	if (m->refusal) {
 		if (type != WEFT_CM_REPLY || m->priv_len)
@@ -154,6 +190,28 @@ static inline int weft_cm_parse(const uint8_t *buf, size_t len, uint16_t type,
 		return 0;
 	memcpy(m->priv, buf + WEFT_CM_LEN, m->priv_len);
 	return WEFT_CM_LEN + m->priv_len;
+}
+
+/* The REPLY (WEFT_CM_OLD_LEN bytes) to the REQUEST of another version, whose first 8 bytes are here. */
+static inline void weft_cm_format_version(const uint8_t request[8], uint8_t *buf)
+{
+	memset(buf, 0, WEFT_CM_OLD_LEN);
+	memcpy(buf, request, 8);
+	cm_put(buf + 8, WEFT_CM_REPLY, 2);
+	cm_put(buf + 48, WEFT_CM_R_VERSION, 4);
+}
+
+/* Can the two be connected? WEFT_CM_OK or the first reason why not; the same on both sides. */
+static inline enum weft_cm_refusal weft_cm_match(const struct weft_cm_msg *a,
+						 const struct weft_cm_msg *b)
+{
+	if ((a->required & ~b->features) || (b->required & ~a->features))
+		return WEFT_CM_R_FEATURES;
+	if (a->window != b->window)
+		return WEFT_CM_R_WINDOW;
+	if ((a->features & b->features & WEFT_CM_F_ATOMIC) && a->atomics != b->atomics)
+		return WEFT_CM_R_ATOMICS;
+	return WEFT_CM_OK;
 }
 
 static inline void weft_cm_bye_format(uint32_t code, uint32_t arrived, uint8_t *buf)

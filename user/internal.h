@@ -151,6 +151,7 @@ struct weft_qp {
 	struct weft_cq_list *retired; /* lists to free after the grace period */
 	uint32_t seen_arrived;        /* weft_cq_wait() */
 	int seen_status;
+	uint32_t features; /* of both sides: enum weft_cm_feature */
 	uint8_t priv[WEFT_PRIVATE_MAX];
 	size_t priv_len;
 	struct sockaddr_storage local, peer;

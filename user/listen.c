@@ -108,6 +108,7 @@ static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opt
 
 	weft_cm_parse(p->buf, p->got, WEFT_CM_REQUEST, &theirs);
 	weft_cm_private(&mine, opts);
+	weft_cm_limits(&mine, opts);
 	err = weft_cm_addresses(qp);
 	if (!err) {
 		weft_qp_offer(qp, qp->peer.ss_family == AF_INET6, &mine);
@@ -118,12 +119,32 @@ static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opt
 			why = WEFT_CM_R_PAYLOAD;
 	}
 	if (err) {
-		weft_pend_refuse(qp->cm_fd, why);
+		weft_pend_refuse(qp->cm_fd, why, opts);
 		qp->bye_sent = true;
 		return err;
 	}
 	/* an empty socket has room for it */
 	return weft_cm_say(qp, buf, weft_cm_format(&mine, buf), 0);
+}
+
+/* True: it can never be connected with these options, and has been told so. */
+static bool differs(struct weft_listener *l, struct pending *p, const struct weft_qp_opts *opts)
+{
+	struct weft_cm_msg mine = { 0 }, theirs;
+	char name[INET6_ADDRSTRLEN], text[240];
+	enum weft_cm_refusal why;
+
+	weft_cm_parse(p->buf, p->got, WEFT_CM_REQUEST, &theirs);
+	weft_cm_limits(&mine, opts);
+	why = weft_cm_match(&mine, &theirs);
+	if (!why)
+		return false;
+	weft_pend_name(p, name);
+	weft_cm_differ(&mine, &theirs, text, sizeof(text));
+	weft_logf(WEFT_LOG_WARN, "%s: refused: %s", name, text);
+	weft_pend_refuse(p->fd, why, opts);
+	weft_pend_drop(l, p);
+	return true;
 }
 
 /* -errno when the reason is ours and would meet the next client too. */
@@ -135,9 +156,11 @@ static int answer(struct weft_listener *l, struct pending *p, const struct weft_
 	uint64_t rtt;
 	int err;
 
+	if (differs(l, p, opts))
+		return 0;
 	err = weft_qp_alloc(l->dev, opts, &qp);
 	if (err) {
-		weft_pend_refuse(p->fd, WEFT_CM_R_RESOURCES);
+		weft_pend_refuse(p->fd, WEFT_CM_R_RESOURCES, opts);
 		weft_pend_drop(l, p);
 		return err;
 	}

@@ -42,7 +42,9 @@ int weft_pend_admit(struct weft_listener *l);                          /* 0 or -
 void weft_pend_hear(struct weft_listener *l, struct pending *p);       /* of its REQUEST */
 void weft_pend_hear_ready(struct weft_listener *l, struct pending *p); /* it has been answered */
 void weft_pend_probe(struct weft_listener *l, struct pending *p);
-void weft_pend_refuse(int fd, uint32_t why);
+/* Refuse it, with our features and numbers. */
+void weft_pend_refuse(int fd, uint32_t why, const struct weft_qp_opts *opts);
+void weft_pend_name(const struct pending *p, char name[INET6_ADDRSTRLEN]); /* its address */
 void weft_pend_drop(struct weft_listener *l, struct pending *p);
 /* The connection goes on in its QP alone, which is returned. */
 struct weft_qp *weft_pend_take(struct weft_listener *l, struct pending *p);

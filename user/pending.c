@@ -59,12 +59,14 @@ void weft_pend_expire(struct weft_listener *l, bool all)
 	weft_qp_destroy_all(late, n);
 }
 
-void weft_pend_refuse(int fd, uint32_t why)
+void weft_pend_refuse(int fd, uint32_t why, const struct weft_qp_opts *opts)
 {
 	struct weft_cm_msg m = { .type = WEFT_CM_REPLY, .refusal = why };
 	uint8_t buf[WEFT_CM_MAX];
-	size_t len = weft_cm_format(&m, buf);
+	size_t len;
 
+	weft_cm_limits(&m, opts);
+	len = weft_cm_format(&m, buf);
 	(void)!send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -109,7 +111,7 @@ int weft_pend_admit(struct weft_listener *l)
 	if (!p) {
 		/* all of them have asked, and will be answered; this one comes again */
 		(void)!recv(fd, unread, sizeof(unread), 0); /* or the refusal would be a reset */
-		weft_pend_refuse(fd, WEFT_CM_R_BUSY);
+		weft_pend_refuse(fd, WEFT_CM_R_BUSY, NULL);
 		close(fd);
 		return 0;
 	}
@@ -167,11 +169,30 @@ void weft_pend_probe(struct weft_listener *l, struct pending *p)
 		weft_pend_drop(l, p);
 }
 
-void weft_pend_hear(struct weft_listener *l, struct pending *p)
+void weft_pend_name(const struct pending *p, char name[INET6_ADDRSTRLEN])
 {
-	char name[INET6_ADDRSTRLEN] = "peer";
 	struct sockaddr_storage ss;
 	socklen_t slen = sizeof(ss);
+
+	strcpy(name, "peer");
+	if (getpeername(p->fd, (struct sockaddr *)&ss, &slen))
+		return;
+	weft_addr_unmap(&ss);
+	weft_addr_str(&ss, name, INET6_ADDRSTRLEN);
+}
+
+/* In its own version, as far as that has always been the same. */
+static void refuse_version(const struct pending *p)
+{
+	uint8_t buf[WEFT_CM_OLD_LEN];
+
+	weft_cm_format_version(p->buf, buf);
+	(void)!send(p->fd, buf, sizeof(buf), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void weft_pend_hear(struct weft_listener *l, struct pending *p)
+{
+	char name[INET6_ADDRSTRLEN];
 	struct weft_cm_msg m;
 	int len = p->whole ? hear_alive(p) : hear(p, &m);
 
@@ -181,12 +202,9 @@ void weft_pend_hear(struct weft_listener *l, struct pending *p)
 	}
 	if (len >= 0)
 		return;
-	if (!getpeername(p->fd, (struct sockaddr *)&ss, &slen)) {
-		weft_addr_unmap(&ss);
-		weft_addr_str(&ss, name, sizeof(name));
-	}
+	weft_pend_name(p, name);
 	if (len == -EPROTONOSUPPORT)
-		weft_pend_refuse(p->fd, WEFT_CM_R_VERSION);
+		refuse_version(p);
 	weft_pend_drop(l, p);
 	/* one that only came and went is not worth a line */
 	if (len == -EPROTO || len == -EPROTONOSUPPORT)

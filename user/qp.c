@@ -190,6 +190,7 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		return weft_err(EMSGSIZE, dev->ifname, "its MTU %u is too small; raise it",
 				dev->maps.cfg->mtu);
 	qp->ring->tx_una = qp->seen_una = mine->psn;
+	qp->features = mine->features & theirs->features;
 	memcpy(qp->priv, theirs->priv, theirs->priv_len);
 	qp->priv_len = theirs->priv_len;
 	err = dev->priv->qp_live(dev, &l, qp->nexthop);

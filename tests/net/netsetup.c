@@ -7,6 +7,9 @@
  *   netsetup strangers HOST PORT KIND=N... raw connections, made anew when they end, until SIGTERM:
  *       silent: say nothing; half: a REQUEST and no READY; slow: a REQUEST byte by byte;
  *       junk: garbage; gone: come and go
+ *   netsetup request HOST PORT FIELD=N...  one REQUEST with these numbers; tell the answer
+ *   netsetup reply PORT FIELD=N...         answer one REQUEST by a REPLY with these numbers; FIELD:
+ *       version, features, required, window, atomics, refusal
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -148,6 +151,17 @@ static int client(char **arg)
 	return 0;
 }
 
+static struct weft_cm_msg like_ours(enum weft_cm_type type)
+{
+	return (struct weft_cm_msg){ .type = type,
+				     .qpn = 0x10001,
+				     .port = 4793,
+				     .payload = 1408,
+				     .features = 3,
+				     .window = 1024,
+				     .atomics = 64 };
+}
+
 /* ---- strangers ---- */
 
 static struct sockaddr_in to;
@@ -225,18 +239,117 @@ static int disturb(int argc, char **arg)
 	return 0;
 }
 
+/* ---- peers that differ ---- */
+
+static void change(struct weft_cm_msg *m, uint16_t *version, int argc, char **arg)
+{
+	for (int i = 0; i < argc; i++) {
+		const char *is = strchr(arg[i], '=');
+		uint32_t v = is ? strtoul(is + 1, NULL, 0) : 0;
+
+		if (!is)
+			continue;
+		if (!strncmp(arg[i], "version", is - arg[i]))
+			*version = v;
+		else if (!strncmp(arg[i], "features", is - arg[i]))
+			m->features = v;
+		else if (!strncmp(arg[i], "required", is - arg[i]))
+			m->required = v;
+		else if (!strncmp(arg[i], "window", is - arg[i]))
+			m->window = v;
+		else if (!strncmp(arg[i], "atomics", is - arg[i]))
+			m->atomics = v;
+		else if (!strncmp(arg[i], "refusal", is - arg[i]))
+			m->refusal = v;
+	}
+}
+
+static void tell(int fd)
+{
+	uint8_t buf[WEFT_CM_MAX];
+	ssize_t n = recv(fd, buf, sizeof(buf), 0);
+
+	if (n == 1 && buf[0] == WEFT_CM_PROBE) {
+		buf[0] = WEFT_CM_ALIVE;
+		n = send(fd, buf, 1, MSG_NOSIGNAL) == 1 ? recv(fd, buf, sizeof(buf), 0) : 0;
+	}
+	if (n < WEFT_CM_OLD_LEN)
+		printf("closed after %zd bytes\n", n);
+	else
+		printf("%zd bytes, version %d, refusal %d, window %d\n", n, (int)cm_get(buf + 4, 2),
+		       (int)cm_get(buf + 48, 4), n < WEFT_CM_LEN ? 0 : (int)cm_get(buf + 64, 4));
+}
+
+static int request(int argc, char **arg)
+{
+	struct weft_cm_msg m = like_ours(WEFT_CM_REQUEST);
+	uint16_t version = WEFT_CM_VER;
+	uint8_t buf[WEFT_CM_MAX];
+	size_t len;
+
+	change(&m, &version, argc - 2, arg + 2);
+	len = weft_cm_format(&m, buf);
+	cm_put(buf + 4, version, 2);
+	to.sin_family = AF_INET;
+	to.sin_port = htons(atoi(arg[1]));
+	inet_pton(AF_INET, arg[0], &to.sin_addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) || send(fd, buf, len, 0) < 0)
+		return 1;
+	tell(fd);
+	return 0;
+}
+
+static int answer(int argc, char **arg)
+{
+	struct weft_cm_msg m = like_ours(WEFT_CM_REPLY);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1, fd;
+	uint16_t version = WEFT_CM_VER;
+	uint8_t buf[WEFT_CM_MAX];
+	size_t len;
+
+	change(&m, &version, argc - 1, arg + 1);
+	to.sin_family = AF_INET;
+	to.sin_port = htons(atoi(arg[0]));
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(listener, (struct sockaddr *)&to, sizeof(to)) || listen(listener, 1))
+		return 1;
+	printf("ready\n");
+	fd = accept(listener, NULL, NULL);
+	if (fd < 0 || recv(fd, buf, sizeof(buf), 0) < WEFT_CM_LEN)
+		return 1;
+	len = weft_cm_format(&m, buf);
+	cm_put(buf + 4, version, 2);
+	if (send(fd, buf, len, MSG_NOSIGNAL) < 0)
+		return 1;
+	printf("then %zd bytes\n", recv(fd, buf, sizeof(buf), 0));
+	return 0;
+}
+
+static void on_log(void *arg, enum weft_log_level level, const char *line)
+{
+	(void)arg, (void)level;
+	printf("# %s\n", line);
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_term };
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGTERM, &sa, NULL);
+	if (getenv("VERBOSE"))
+		weft_set_log(on_log, NULL, WEFT_LOG_WARN);
 	if (argc == 6 && !strcmp(argv[1], "server"))
 		return server(argv + 2);
 	if (argc == 7 && !strcmp(argv[1], "client"))
 		return client(argv + 2);
 	if (argc >= 4 && !strcmp(argv[1], "strangers"))
 		return disturb(argc - 2, argv + 2);
+	if (argc >= 4 && !strcmp(argv[1], "request"))
+		return request(argc - 2, argv + 2);
+	if (argc >= 3 && !strcmp(argv[1], "reply"))
+		return answer(argc - 2, argv + 2);
 	fputs("usage: netsetup server|client|strangers ...\n", stderr);
 	return 2;
 }

@@ -189,6 +189,7 @@ stranger() {
 REQUEST='WEFT\0\2\0\2\0\1\0\0'			# versions, type, no private data
 REQUEST+='\0\1\0\1\0\0\0\0\0\0\5\x80\0\0\0\0'	# QP, PSN, payload 1408, flags
 REQUEST+='\x12\xb9\0\0connectnhashhash\0\0\0\0\0\0\0\0'
+REQUEST+='\0\0\0\3\0\0\0\0\0\0\4\0\0\0\0\x40\0\0\0\0\0\0\0\0'	# features, window, atomics
 
 # counter NS DEV NAME: a counter of `weft stats show`
 counter() {

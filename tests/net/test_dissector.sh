@@ -178,9 +178,10 @@ sequence() {
 
 # ---- set-up over TCP, and clones ---------------------------------------------------------------
 VEC_REQUEST="57454654000200020001000300010003123456780000""0d000000000112b90000"
-VEC_REQUEST+="1111111111111111aaaaaaaaaaaaaaaa0000000000000000616263"
+VEC_LIMITS=0000000300000000000004000000004000000000"00000000"	# features, window, atomics
+VEC_REQUEST+="1111111111111111aaaaaaaaaaaaaaaa0000000000000000${VEC_LIMITS}616263"
 VEC_REPLY="574546540002000200020000000200019abcdef00000""05800000000012b90000"
-VEC_REPLY+="0333224444774699abedcfad2301674500000000""00000000"
+VEC_REPLY+="0333224444774699abedcfad2301674500000000""00000000$VEC_LIMITS"
 
 setup() {
 	local v=$LAB_TMP/cm.pcap
@@ -189,6 +190,9 @@ setup() {
 	are "REQUEST and REPLY" "1 0x00010003 305419896 3328 1 4793 616263;2 0x00020001 2596069104 1408 0 4793 -;" \
 		"$(fields "$v" weft.cm.type weft.cm.qpn weft.cm.psn weft.cm.payload weft.cm.flags.csum \
 			weft.cm.port weft.cm.private | tr '\n' ';')"
+	are "features, window and atomics" "0x00000003 1 0x00000000 0 1024 64" \
+		"$(fields "$v" weft.cm.features weft.cm.features.atomic weft.cm.required weft.cm.required.read \
+			weft.cm.window weft.cm.atomics | tail -n 1)"
 	are "key and secret are of both" "0x1222335555665788 0x0147650789abcdef" \
 		"$(fields "$v" weft.cm.conn weft.cm.secret | tail -n 1)"
 	v=$LAB_TMP/pieces.pcap
@@ -202,8 +206,10 @@ setup() {
 	one ALIVE "${VEC_REQUEST}41" "1,7 - - -"
 	one BYE 574259450000000500000007 "- 5 7 -"
 	one "BYE with an error" 574259450000000100000007 "- 1 7 Connection ends with an error"
-	one "a refusal" "${VEC_REPLY:0:96}0000000200000000" "2 - - Refused: no QP left"
-	one "another version" "${VEC_REPLY:0:8}0003${VEC_REPLY:12}" "2 - - Unknown version"
+	one "a refusal" "${VEC_REPLY:0:96}0000000200000000$VEC_LIMITS" "2 - - Refused: no QP left"
+	one "windows that differ" "${VEC_REPLY:0:96}0000000700000000${VEC_LIMITS/0400/0800}" \
+		"2 - - Refused: the windows differ"
+	one "another version" "${VEC_REPLY:0:8}0003${VEC_REPLY:12:100}" "2 - - Unknown version"
 	one "reserved bytes" "${VEC_REPLY:0:60}0001${VEC_REPLY:64}" "2 - - Reserved bytes are not 0"
 	one "junk behind a REQUEST" "${VEC_REQUEST}00" "1 - - Not a message of set-up"
 	one "other talk is none of it" 68656c6c6f20776f726c640d0a "- - - -"

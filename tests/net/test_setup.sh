@@ -121,8 +121,77 @@ full() {
 	lab_wait "$s"
 }
 
+# asks WHAT WANT FIELD=N...: a REQUEST with these numbers gets that answer
+asks() {
+	local what=$1 want=$2
+	shift 2
+	t -- asked "$want" "$@" ++ "$what"
+}
+
+asked() {
+	local got
+	got=$(lab_in "$LAB_A" "$NETSETUP" request 10.9.0.2 7000 "${@:2}")
+	echo "$got"
+	grep -q -- "$1" <<<"$got"
+}
+
+# answers WHAT TEXT FIELD=N...: weft_connect() to who replies with these numbers says so
+answers() {
+	local what=$1 text=$2 fake c
+	shift 2
+	run fake "$LAB_B" reply 7001 "$@"
+	fake=$PID
+	lab_wait_line "$LAB_TMP/fake" '^ready' "$fake"
+	run c0 "$LAB_A" client "$LAB_A" "$LAB_IF_A" 10.9.0.2:7001 1 2000
+	c=$PID
+	lab_wait_line "$LAB_TMP/c0" '^connected' "$c" 10
+	t -- grep -q -- "$text" "$LAB_TMP/c0" ++ "$what"
+	note "$(<"$LAB_TMP/c0") $(<"$LAB_TMP/fake")"
+	kill -TERM "$c"
+	lab_wait "$c"
+	lab_stop "$fake"
+}
+
+# Peers of other versions: what matters must match, what only one knows is ignored.
+differ() {
+	local s text=10.9.0.1 agree='use versions of weft that agree'
+	VERBOSE=1 run s0 "$LAB_B" server "$LAB_B" "$LAB_IF_B" 7000 3
+	s=$PID
+	lab_wait_line "$LAB_TMP/s0" '^ready' "$s" 20
+	asks "a peer like us is answered" '^80 bytes, version 2, refusal 0, window 1024'
+	asks "features that we do not know are ignored" 'refusal 0' features=0xffffffff
+	asks "those we do not know and must have are refused" 'refusal 6' features=0x80000003 required=0x80000000
+	asks "those we know and must have are there" 'refusal 0' required=3
+	asks "another window is refused, with ours" 'refusal 7, window 1024' window=2048
+	asks "so is another number of atomics" 'refusal 8' atomics=32
+	asks "unless there are none" 'refusal 0' features=1 atomics=0
+	asks "version 1 is refused in version 1" '^56 bytes, version 1, refusal 1' version=1
+	asks "version 3 in version 3" '^56 bytes, version 3, refusal 1' version=3
+	t -- grep -q "$text: refused: the peer needs what is not here: bit 31; update weft here" "$LAB_TMP/s0" ++ \
+		"the log names the feature"
+	t -- grep -q "$text: refused: the peer's window is 2048 packets, ours 1024; $agree" "$LAB_TMP/s0" ++ "the windows"
+	t -- grep -q "$text: refused: the peer has up to 32 atomics outstanding, we 64; $agree" "$LAB_TMP/s0" ++ "the atomics"
+	t -- grep -q "$text: is no weft peer of our version; refused" "$LAB_TMP/s0" ++ "and the version"
+	note "$(<"$LAB_TMP/s0")"
+	run c0 "$LAB_A" client "$LAB_A" "$LAB_IF_A" 10.9.0.2:7000 3 2000
+	t -- lab_wait_line "$LAB_TMP/c0" '^connected 3' "$PID" 10 ++ "a genuine peer is connected after all of them"
+	kill -TERM "$PID" "$s"
+	lab_wait "$PID"
+	lab_wait "$s"
+	text=10.9.0.2:7001
+	answers "a window that is refused" "$text: the peer's window is 2048 packets, ours 1024; $agree" refusal=7 window=2048
+	answers "one that is not refused, but differs" "$text: the peer's window is 512 packets, ours 1024" window=512
+	answers "atomics" "$text: the peer has up to 128 atomics outstanding, we 64; $agree" refusal=8 atomics=128
+	answers "a feature that the peer must have" "$text: the peer needs what is not here: bit 4; " refusal=6 \
+		features=0x13 required=0x10
+	answers "a peer of version 1" "$text: the peer speaks version 1 of set-up and 2 of packets, we 2 and 2; use" \
+		version=1 refusal=1
+	answers "a refusal that we do not know" "$text: the peer refuses (99); see its log" refusal=99
+}
+
 lab_begin
 lab_pair 1500
+tap_part differ && differ
 tap_part alone && alone
 tap_part silent && silent
 tap_part half_open && half_open

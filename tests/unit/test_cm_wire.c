@@ -17,6 +17,10 @@ static const struct weft_cm_msg sample = {
 	.flags = WEFT_CM_CSUM,
 	.conn = 0x0102030405060708,
 	.secret = 0x1112131415161718,
+	.features = 0x80000003,
+	.required = 2,
+	.window = 0x400,
+	.atomics = 0x40,
 	.priv_len = 5,
 	.priv = "hello",
 };
@@ -28,7 +32,9 @@ static void format__layout(void **state)
 		5,   0,    3,    0xff, 0xff, 0xff, 0xf0, 0,    0,    0x0d, 0, 0, 0,
 		0,   1,    0x12, 0xb9, 0,    0,    1,    2,    3,    4,    5, 6, 7,
 		8,   0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0,    0, 0, 0,
-		0,   0,    0,    0,    'h',  'e',  'l',  'l',  'o',
+		0,   0,    0,    0,    0x80, 0,    0,    3,    0,    0,    0, 2, 0,
+		0,   4,    0,    0,    0,    0,    0x40, 0,    0,    0,    0, 0, 0,
+		0,   0,    'h',  'e',  'l',  'l',  'o',
 	};
 	uint8_t buf[WEFT_CM_MAX] = { 0 };
 
@@ -66,6 +72,8 @@ static void parse__round_trip_at_every_length(void **state)
 		assert_int_equal(got.flags, m.flags);
 		assert_int_equal(got.port, m.port);
 		assert_true(got.conn == m.conn && got.secret == m.secret);
+		assert_true(got.features == m.features && got.required == m.required);
+		assert_true(got.window == m.window && got.atomics == m.atomics);
 		assert_int_equal(got.priv_len, priv);
 		assert_memory_equal(got.priv, m.priv, sizeof(m.priv));
 	}
@@ -102,7 +110,10 @@ static void parse__strangers(void **state)
 	assert_int_equal(after(24, 1), -EPROTO); /* unknown flag */
 	assert_int_equal(after(30, 1), -EPROTO);
 	assert_int_equal(after(55, 1), -EPROTO);
-	assert_int_equal(after(51, 1), -EPROTO); /* a REQUEST cannot refuse */
+	assert_int_equal(after(72, 1), -EPROTO);
+	assert_int_equal(after(79, 1), -EPROTO);
+	assert_true(after(56, 0xff) > 0 && after(60, 0xff) > 0); /* features of later versions */
+	assert_int_equal(after(51, 1), -EPROTO);                 /* a REQUEST cannot refuse */
 }
 
 static void parse__zero_fields(void **state)
@@ -133,6 +144,51 @@ static void parse__refusal(void **state)
 	assert_int_equal(got.refusal, WEFT_CM_R_ROUTE);
 	m.priv_len = 1;
 	assert_int_equal(weft_cm_parse(buf, weft_cm_format(&m, buf), WEFT_CM_REPLY, &got), -EPROTO);
+}
+
+/* Both sides come to the same answer. */
+static enum weft_cm_refusal match(const struct weft_cm_msg *a, const struct weft_cm_msg *b)
+{
+	enum weft_cm_refusal r = weft_cm_match(a, b);
+
+	assert_int_equal(weft_cm_match(b, a), r);
+	return r;
+}
+
+static void match__reasons(void **state)
+{
+	struct weft_cm_msg a = { .features = 3, .window = 1024, .atomics = 64 }, b = a;
+
+	(void)state;
+	assert_int_equal(match(&a, &b), WEFT_CM_OK);
+	b.features = 0x80000003; /* what we do not know and need not have */
+	assert_int_equal(match(&a, &b), WEFT_CM_OK);
+	b.required = 0x80000000; /* what we must have */
+	assert_int_equal(match(&a, &b), WEFT_CM_R_FEATURES);
+	b.required = 2;
+	assert_int_equal(match(&a, &b), WEFT_CM_OK);
+	a.features = 1;
+	assert_int_equal(match(&a, &b), WEFT_CM_R_FEATURES);
+	b.required = 0;
+	b.atomics = 32; /* of no importance to who has none */
+	assert_int_equal(match(&a, &b), WEFT_CM_OK);
+	a.features = 3;
+	assert_int_equal(match(&a, &b), WEFT_CM_R_ATOMICS);
+	b.window = 2048;
+	assert_int_equal(match(&a, &b), WEFT_CM_R_WINDOW);
+}
+
+static void version__refusal_in_its_own(void **state)
+{
+	static const uint8_t old[8] = { 'W', 'E', 'F', 'T', 0, 1, 0, 7 };
+	uint8_t buf[WEFT_CM_OLD_LEN], zero[36] = { 0 };
+
+	(void)state;
+	memset(buf, 0xee, sizeof(buf));
+	weft_cm_format_version(old, buf);
+	assert_memory_equal(buf, "WEFT\0\1\0\7\0\2\0\0", 12);
+	assert_memory_equal(buf + 12, zero, 36);
+	assert_memory_equal(buf + 48, "\0\0\0\1\0\0\0\0", 8);
 }
 
 static void parse__random_bytes(void **state)
@@ -183,6 +239,8 @@ int main(void)
 		cmocka_unit_test(parse__strangers),
 		cmocka_unit_test(parse__zero_fields),
 		cmocka_unit_test(parse__refusal),
+		cmocka_unit_test(match__reasons),
+		cmocka_unit_test(version__refusal_in_its_own),
 		cmocka_unit_test(parse__random_bytes),
 		cmocka_unit_test(bye__round_trip),
 	};

@@ -14,7 +14,7 @@ local weft = Proto("weft", "weft")
 local cm = Proto("weft_cm", "weft connection set-up")
 local db = Proto("weft_db", "weft doorbell or template")
 
-local HDR, CM_LEN, BYE_LEN, DB_LEN = 64, 56, 12, 20
+local HDR, CM_LEN, CM_OLD_LEN, BYE_LEN, DB_LEN = 64, 80, 56, 12, 20
 local EV_PORT0, EV_MAX, MSG_MAX, PAYLOAD_MAX = 49152, 64, 2 ^ 30, 3328
 local VERSION = 2
 local DATA, ACK, NAK, READ, FADD, CSWAP, REPLY = 1, 2, 3, 4, 5, 6, 7
@@ -45,6 +45,9 @@ local refusals = {
 	[3] = "the way back leaves through another interface",
 	[4] = "the path carries no useful packet",
 	[5] = "busy, to be tried again",
+	[6] = "one side must have a feature that the other has not",
+	[7] = "the windows differ",
+	[8] = "the numbers of outstanding atomics differ",
 }
 local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW", [5] = "ASK" }
 local check_status = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
@@ -122,6 +125,14 @@ local c = {
 	conn_half = ProtoField.uint64("weft.cm.conn_half", "Half of the connection key", base.HEX),
 	secret_half = ProtoField.uint64("weft.cm.secret_half", "Half of the hash secret", base.HEX),
 	refusal = ProtoField.uint32("weft.cm.refusal", "Refusal", base.DEC, refusals),
+	features = ProtoField.uint32("weft.cm.features", "Features", base.HEX),
+	features_read = ProtoField.bool("weft.cm.features.read", "READ", 32, nil, 0x1),
+	features_atomic = ProtoField.bool("weft.cm.features.atomic", "Atomics", 32, nil, 0x2),
+	required = ProtoField.uint32("weft.cm.required", "Features that the other side must have", base.HEX),
+	required_read = ProtoField.bool("weft.cm.required.read", "READ", 32, nil, 0x1),
+	required_atomic = ProtoField.bool("weft.cm.required.atomic", "Atomics", 32, nil, 0x2),
+	window = ProtoField.uint32("weft.cm.window", "Window, packets"),
+	atomics = ProtoField.uint32("weft.cm.atomics", "Atomics outstanding at most"),
 	priv = ProtoField.bytes("weft.cm.private", "Private data"),
 	rsvd = ProtoField.bytes("weft.cm.reserved", "Reserved"),
 	conn = ProtoField.uint64("weft.cm.conn", "Connection key", base.HEX),
@@ -689,6 +700,17 @@ local function dissect_setup(tvb, at, pinfo, tree)
 	tree:add(c.secret_half, tvb(at + 40, 8))
 	item = tree:add(c.refusal, tvb(at + 48, 4))
 	zeros(tree, tvb, at + 52, 4, c.rsvd, xc.rsvd)
+	if tvb(at + 4, 2):uint() ~= 2 then
+		return "of another version"
+	end
+	for i, list in ipairs({ "features", "required" }) do
+		sub = tree:add(c[list], tvb(at + 52 + 4 * i, 4))
+		sub:add(c[list .. "_read"], tvb(at + 52 + 4 * i, 4))
+		sub:add(c[list .. "_atomic"], tvb(at + 52 + 4 * i, 4))
+	end
+	tree:add(c.window, tvb(at + 64, 4))
+	tree:add(c.atomics, tvb(at + 68, 4))
+	zeros(tree, tvb, at + 72, 8, c.rsvd, xc.rsvd)
 	if priv > 0 then
 		tree:add(c.priv, tvb(at + CM_LEN, priv))
 	end
@@ -719,7 +741,8 @@ local function message_len(tvb, at)
 	local first = tvb(at, math.min(left, 4)):string()
 
 	if left >= 4 and first == "WEFT" then
-		return left >= 12 and CM_LEN + tvb(at + 10, 2):uint() or 0
+		-- of other versions only the beginning is known
+		return left >= 12 and (tvb(at + 4, 2):uint() == 2 and CM_LEN or CM_OLD_LEN) + tvb(at + 10, 2):uint() or 0
 	elseif left >= 4 and first == "WBYE" then
 		return BYE_LEN
 	elseif first == ("WEFT"):sub(1, left) or first == ("WBYE"):sub(1, left) then

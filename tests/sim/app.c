@@ -48,6 +48,7 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	c->dst += MARGIN;
 	c->loc = c->dst + c->dst_size + MARGIN;
 	live_write(c, SIM_LIVE);
+	recv_init(c);
 }
 
 static void give_back(uint8_t *dst)
@@ -87,9 +88,10 @@ static void take_completions(struct conn *c)
 		m->completed = 1;
 		W.st.messages++;
 		/* in place already, or the receiver has seen it so and taken it */
-		if (m->op != WEFT_WQE_WRITE)
+		if (weft_wqe_own(m->op))
 			check_result(c, m);
-		else if (!m->sealed && memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
+		else if (m->op == WEFT_WQE_WRITE && !m->sealed &&
+			 memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
 			fail("I1", "qp %u: message %u complete, bytes differ", c->id, c->completed);
 	}
 }
@@ -100,7 +102,8 @@ static int all_over(struct conn *c)
 		return c->ring.tx_err;
 	if (W.p.nak || c->segs_posted < c->segs_quota)
 		return 0;
-	return c->completed == c->posted && c->sealed == c->writes;
+	return c->completed == c->posted && c->sealed == c->writes &&
+	       c->polled - c->rsn0 == c->takes;
 }
 
 void app_run(struct conn *c)
@@ -137,6 +140,7 @@ void app_run(struct conn *c)
 void app_wake(struct conn *c)
 {
 	take_completions(c);
+	recv_poll(c);
 	if (all_over(c))
 		app_done(c);
 	else
@@ -194,10 +198,12 @@ static void seal(struct conn *c, struct msg_rec *m)
 	if (!m->end || m->end > c->contig)
 		fail("I4", "qp %u: WRITE %u arrived, %u of %u packets before its end placed", c->id,
 		     c->sealed, c->contig, m->end);
+	m->sealed = 1;
+	if (m->op == WEFT_WQE_SEND)
+		return;
 	if (memcmp(c->dst + m->roff, sim_src + m->loff, m->len))
 		fail("I1", "qp %u: WRITE %u arrived, bytes differ", c->id, c->sealed);
 	memset(c->dst + m->roff, SEAL, m->len);
-	m->sealed = 1;
 }
 
 void check_sealed(struct conn *c)
@@ -273,6 +279,7 @@ static void conn_again(struct conn *c)
 	check_given_back(c);
 	give_back(c->old_dst);
 	memset(old, REUSED, size);
+	recv_flush(c);
 	conn_init(c, c->id, c->from, c->gen + 1, quota);
 	c->old_dst = old;
 	c->old_size = size;

@@ -16,7 +16,7 @@ void ask_header(struct frame *f, const struct weft_seg *s)
 	f->h.op = wire[s->op];
 	f->h.data.rkey = htobe32(s->rkey);
 	f->h.data.roff = htobe64(s->roff);
-	if (s->op >= WEFT_WQE_FADD) {
+	if (weft_wqe_atomic(s->op)) {
 		f->h.atomic.asn = htobe32(s->asn);
 		f->h.atomic.operand = htobe64(s->operand);
 		f->h.atomic.compare = htobe64(s->compare);
@@ -25,8 +25,10 @@ void ask_header(struct frame *f, const struct weft_seg *s)
 	f->h.data.msn = htobe32(s->msn);
 	f->h.data.moff = htobe32(s->moff);
 	f->h.data.mlen = htobe32(s->mlen);
-	f->h.data.rlen = s->op ? htobe32(s->len) : 0;
+	f->h.data.rlen = weft_wqe_own(s->op) ? htobe32(s->len) : 0;
 	f->h.data.rsn = 0;
+	if (weft_wqe_takes(s->op, s->wflags))
+		recv_header(f, s);
 }
 
 /* Locked, as tx_reply() in bpf/tx.bpf.h; a locked section of its own. */

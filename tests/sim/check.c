@@ -54,14 +54,16 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	}
 	if (s->ev >= W.p.nev)
 		fail("I13", "qp %u: entropy value %u of %u", c->id, s->ev, W.p.nev);
-	if (s->op != m->op || s->mlen != m->mlen || s->rkey != m->rkey ||
-	    (s->op >= WEFT_WQE_FADD && (s->operand != m->operand || s->compare != m->compare)))
+	if (s->op != m->op || s->wflags != m->flags || s->mlen != m->mlen || s->rkey != m->rkey ||
+	    (weft_wqe_takes(s->op, s->wflags) && s->asn != m->rsn) ||
+	    (s->wflags & WEFT_WQE_IMM && s->operand != m->operand) ||
+	    (weft_wqe_atomic(s->op) && (s->operand != m->operand || s->compare != m->compare)))
 		fail("I12", "qp %u: PSN %u is not what was posted", c->id, idx);
 	if (r->known) {
 		if (r->ssn != s->msn || r->moff != s->moff || r->len != s->len ||
 		    r->loff != s->loff || r->roff != s->roff || !(s->flags & WEFT_F_RETX) ||
 		    r->last != (s->flags & WEFT_F_LAST) ||
-		    (s->op >= WEFT_WQE_FADD && c->atomic_psn[s->asn & (SIM_MSGS - 1)] != idx))
+		    (weft_wqe_atomic(s->op) && c->atomic_psn[s->asn & (SIM_MSGS - 1)] != idx))
 			fail("I12", "qp %u: PSN %u changed its meaning", c->id, idx);
 		return;
 	}
@@ -87,7 +89,7 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	c->cut++;
 	if (r->end)
 		m->end = c->cut;
-	if (s->op >= WEFT_WQE_FADD)
+	if (weft_wqe_atomic(s->op))
 		check_atomic(c, s);
 }
 
@@ -114,7 +116,7 @@ static void count_slots(struct conn *c)
 		const struct psn_rec *r = &c->psn[psn - c->psn0];
 
 		if (tx->delivered[w] & bit) {
-			if (!(r->op ? r->put : r->placed))
+			if (!(weft_wqe_own(r->op) ? r->put : r->placed))
 				fail("I3", "qp %u: PSN %u delivered, not placed", c->id,
 				     psn - c->psn0);
 		} else if (!r->taking &&
@@ -256,7 +258,8 @@ void check_placed(struct conn *c, __u32 psn)
 /* What the requester may know to be delivered: placed there, or its answer is in memory here. */
 void check_got(struct conn *c)
 {
-	while (c->got < c->cut && (c->psn[c->got].op ? c->psn[c->got].put : c->psn[c->got].placed))
+	while (c->got < c->cut &&
+	       (weft_wqe_own(c->psn[c->got].op) ? c->psn[c->got].put : c->psn[c->got].placed))
 		c->got++;
 }
 
@@ -336,6 +339,8 @@ static void check_efficiency(void)
 	/* packets behind by more than a round trip, and the share of a CPU held up, look lost */
 	if (p->reorder_by > 2 * p->delay)
 		max += W.st.reordered;
+	/* what was refused goes out once more each time */
+	max += W.st.rnrs + W.st.probes;
 	max += W.st.stalls * (64 + p->cwnd / (p->cpus[0] < p->cpus[1] ? p->cpus[0] : p->cpus[1]));
 	if (p->preempt)
 		max += 100;
@@ -354,6 +359,8 @@ void check_end(void)
 		const struct weft_tx *tx = &c->gtx.tx;
 
 		check_memory(c);
+		check_receives(c);
+		check_rnrs(c);
 		check_rx(c);
 		count_slots(c);
 		if (W.p.nak) {

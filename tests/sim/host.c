@@ -45,11 +45,13 @@ static enum step parse(struct cpu *cpu)
 	w->dom = cpu->id & (WEFT_DOMAINS - 1);
 	w->claim = WEFT_CLAIM_EMPTY;
 	w->tries = 0;
-	w->answer = 0;
+	w->answer = w->rnr = w->takes = 0;
 	if (f->kind != FRAME_WIRE) {
 		c = w->c = find_conn(f->qp);
-		if (!c || c->from != cpu->host)
+		if (!c || (c->from == cpu->host) == (f->kind == FRAME_RESUME))
 			return STEP_END;
+		if (f->kind == FRAME_RESUME)
+			return RX_RESUME;
 		w->prod = c->ring.sq_prod;
 		return f->kind == FRAME_FILL ? TX_CLONE : TX_BELL;
 	}
@@ -65,6 +67,8 @@ static enum step parse(struct cpu *cpu)
 		return c->from != cpu->host ? RX_CLAIM : STEP_END;
 	if (c->from != cpu->host)
 		return STEP_END;
+	if (f->h.op == WEFT_OP_RESUME)
+		return TX_RESUME;
 	return f->h.op == WEFT_OP_REPLY ? TX_TAKE : TX_SCORE;
 }
 

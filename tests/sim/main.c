@@ -37,6 +37,10 @@ static void print_params(void)
 	       p->reset ? " reset" : "", p->pinned ? " pinned" : "", p->cut_cwnd ? " cut-cwnd" : "",
 	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "",
 	       p->parts ? " parts" : "", p->plain ? " plain" : "", p->gone ? " gone" : "");
+	printf("# receives: %u entries, %s, style %u within %u ns; SENDs up to %u segments; numbers "
+	       "from %#x, %#x\n",
+	       p->rq_depth, p->srq ? "shared" : "a queue each", p->rq_style, p->rq_by, p->send_segs,
+	       p->rsn0, p->rq0);
 }
 
 static void print_stats(const struct stats *s)
@@ -73,6 +77,12 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->forgotten, (unsigned long long)s->late,
 	       (unsigned long long)s->met, (unsigned long long)s->plain,
 	       (unsigned long long)s->gone);
+	printf("# %llu SENDs, %llu messages with immediate data; %llu received, %llu refused, %llu "
+	       "RESUMEs, %llu probes, %llu receives found at the second look\n",
+	       (unsigned long long)s->sends, (unsigned long long)s->imms,
+	       (unsigned long long)s->received, (unsigned long long)s->rnrs,
+	       (unsigned long long)s->resumes, (unsigned long long)s->probes,
+	       (unsigned long long)s->again);
 }
 
 static int one_seed(uint64_t seed, int verbose)
@@ -124,9 +134,17 @@ static int all_met(const struct stats *s)
 					    "a late answer",
 					    "an answer beside the first",
 					    "an answer without bytes",
-					    "a READ of what is gone" };
-	const uint64_t n[] = { s->reads, s->atomics, s->in_parts, s->recalled,
-			       s->late,  s->met,     s->plain,    s->gone };
+					    "a READ of what is gone",
+					    "a SEND",
+					    "immediate data",
+					    "a message received",
+					    "an RNR",
+					    "a RESUME",
+					    "a probe",
+					    "a receive found at the second look" };
+	const uint64_t n[] = { s->reads,    s->atomics, s->in_parts, s->recalled, s->late,
+			       s->met,      s->plain,   s->gone,     s->sends,    s->imms,
+			       s->received, s->rnrs,    s->resumes,  s->probes,   s->again };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n) && s->seeds >= 100; i++)

@@ -50,7 +50,7 @@ static void deliver(struct frame *f, uint32_t from)
 	const struct params *p = &W.p;
 	uint32_t ev = f->h.ev & (WEFT_EV_MAX - 1);
 	uint64_t when = W.now + p->delay + ev * 7919u % p->jitter;
-	int data = is_request(f->h.op);
+	int data = is_request(f->h.op) || f->h.op == WEFT_OP_RESUME;
 
 	f->hops = between(1, 3);
 	f->ttl -= f->hops;
@@ -124,8 +124,8 @@ void doorbell(struct conn *c, enum frame_kind kind)
 	W.st.doorbells++;
 	f->kind = kind;
 	f->qp = c->qpn;
-	f->host = c->from;
-	f->cpu = below(W.host[c->from].cpus);
+	f->host = kind == FRAME_RESUME ? 1 - c->from : c->from;
+	f->cpu = below(W.host[f->host].cpus);
 	f->born = f->cpu;
 	if (nth == W.drop_nth || chance(W.p.db_loss)) {
 		W.st.lost++;
@@ -169,7 +169,7 @@ void net_forge(struct conn *c)
 	/* nor does an answer that nobody asked for */
 	a.psn = tx->nxt + 10 - below(2 * WEFT_WIN);
 	if (weft_tx_take(tx, a.psn, SIM_PAYLOAD + 1, &seg) > 0 ||
-	    (a.psn - c->psn0 < c->cut && !c->psn[a.psn - c->psn0].op &&
+	    (a.psn - c->psn0 < c->cut && !weft_wqe_own(c->psn[a.psn - c->psn0].op) &&
 	     weft_tx_take(tx, a.psn, c->psn[a.psn - c->psn0].len, &seg) > 0) ||
 	    memcmp(&before, tx, sizeof(before)))
 		fail("I5", "qp %u: an answer that was not asked for was taken", c->id);

@@ -42,7 +42,7 @@ void check_take(struct conn *c, __u32 psn, int take, const struct weft_seg *s)
 {
 	struct psn_rec *r = &c->psn[psn - c->psn0];
 
-	if (psn - c->psn0 >= c->cut || !r->op) {
+	if (psn - c->psn0 >= c->cut || !weft_wqe_own(r->op)) {
 		fail("I2", "qp %u: an answer to PSN %u, which asked for nothing", c->id,
 		     psn - c->psn0);
 	} else if (take > 0) {
@@ -53,7 +53,7 @@ void check_take(struct conn *c, __u32 psn, int take, const struct weft_seg *s)
 			fail("I12", "qp %u: the answer to PSN %u goes elsewhere", c->id,
 			     psn - c->psn0);
 		r->taking = 1;
-		c->atomics_out -= r->op >= WEFT_WQE_FADD;
+		c->atomics_out -= weft_wqe_atomic(r->op);
 	} else {
 		if (take < 0 || !(r->taking || r->put))
 			fail("I2", "qp %u: the answer to PSN %u is thrown away", c->id,
@@ -115,7 +115,7 @@ void check_local(const struct conn *c)
 		const struct msg_rec *m = &c->msg[i];
 		int64_t end = i < c->posted ? (int64_t)m->loff : c->loc_size + MARGIN;
 
-		if (i < c->posted && (m->op == WEFT_WQE_WRITE || m->bad))
+		if (i < c->posted && (!weft_wqe_own(m->op) || m->bad))
 			continue;
 		for (; at < end; at++)
 			if (c->loc[at] != CANARY)

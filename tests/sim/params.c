@@ -61,6 +61,12 @@ void params_draw(struct params *p)
 	p->parts = below(2);
 	p->plain = !below(4);
 	p->gone = !below(3);
+	p->srq = !p->nak && below(2);
+	p->rq_style = below(RECV_STYLES);
+	p->rq_depth = 1 << below(7);
+	p->rq_by = spread(2000, 400000);
+	p->rsn0 = below(2) ? -below(100) : (uint32_t)rng();
+	p->rq0 = below(2) ? -below(100) : (uint32_t)rng();
 	/* CPUs that are held up while others fill the window behind them */
 	if (!below(12)) {
 		p->qps = 1;
@@ -94,6 +100,17 @@ void params_draw(struct params *p)
 	}
 }
 
+/* What follows from the rest. */
+void params_settle(struct params *p)
+{
+	/* who is stopped has posted all that will be taken */
+	if (p->stopped)
+		p->rq_depth = p->srq ? SIM_RQ : WEFT_SQ_DEPTH;
+	else if (p->mono)
+		p->rq_depth = p->rq_depth > 4 ? 4 : p->rq_depth;
+	p->send_segs = !p->mono ? between(1, 8) : p->stopped ? 8 : p->segs + 1;
+}
+
 /* Nothing goes wrong by itself: for the systematic loss of one frame. */
 void params_quiet(struct params *p)
 {
@@ -113,4 +130,8 @@ void params_quiet(struct params *p)
 	p->msn0 = (uint32_t)-3;
 	p->tick0 = (uint32_t)-1000;
 	p->pinned = 1;
+	p->rq_depth = 16;
+	p->rq_by = 20000;
+	p->rsn0 = (uint32_t)-5;
+	p->rq0 = (uint32_t)-9;
 }

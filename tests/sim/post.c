@@ -20,22 +20,34 @@ static uint32_t draw_segs(const struct conn *c)
 
 static enum weft_wqe_op draw_op(uint32_t segs)
 {
-	/* of 16: WRITEs, READs, FADDs; the rest is CSWAP */
-	static const uint8_t shares[MIX_COUNT][3] = {
-		[MIX_WRITES] = { 16, 0, 0 },
-		[MIX_ALL] = { 5, 5, 3 },
-		[MIX_READS] = { 2, 12, 1 },
-		[MIX_ATOMICS] = { 2, 2, 6 },
+	/* of 16: SENDs, WRITEs, READs, FADDs; the rest is CSWAP */
+	static const uint8_t shares[MIX_COUNT][4] = {
+		[MIX_WRITES] = { 0, 16, 0, 0 }, [MIX_ALL] = { 0, 5, 5, 3 },
+		[MIX_READS] = { 0, 2, 12, 1 },  [MIX_ATOMICS] = { 0, 2, 2, 6 },
+		[MIX_SENDS] = { 11, 5, 0, 0 },  [MIX_EVERY] = { 5, 5, 3, 2 },
 	};
 	const uint8_t *share = shares[W.p.mix];
-	int x = W.p.mix ? (int)below(16) : 0;
+	int x = W.p.mix ? (int)below(16) : 0, large = segs > 1 && (W.p.mono || W.p.stopped);
 
-	if (x < share[0])
+	/* a receive has room for so much */
+	if (x < share[0] && segs <= W.p.send_segs)
+		return WEFT_WQE_SEND;
+	if (x < share[0] + share[1])
 		return WEFT_WQE_WRITE;
 	/* an atomic is one packet */
-	if (x < share[0] + share[1] || W.p.payload < 8 || (segs > 1 && (W.p.mono || W.p.stopped)))
+	if (x < share[0] + share[1] + share[2] || W.p.payload < 8 || large)
 		return WEFT_WQE_READ;
-	return x < share[0] + share[1] + share[2] ? WEFT_WQE_FADD : WEFT_WQE_CSWAP;
+	return x < share[0] + share[1] + share[2] + share[3] ? WEFT_WQE_FADD : WEFT_WQE_CSWAP;
+}
+
+/* Does it bring immediate data, is it solicited? */
+static uint8_t draw_flags(enum weft_wqe_op op)
+{
+	uint8_t flags = below(2) ? WEFT_WQE_IMM : 0;
+
+	if (W.p.mix < MIX_SENDS || weft_wqe_own(op))
+		return 0;
+	return weft_wqe_takes(op, flags) && below(2) ? flags | WEFT_WQE_SOL : flags;
 }
 
 static struct msg_rec *request(struct conn *c, enum weft_wqe_op op, enum area area)
@@ -46,6 +58,7 @@ static struct msg_rec *request(struct conn *c, enum weft_wqe_op op, enum area ar
 	m->area = area;
 	m->rkey = RKEY(c->gen, area);
 	m->first = c->posted;
+	m->rsn = c->rsn0 + c->takes;
 	return m;
 }
 
@@ -61,11 +74,12 @@ static void put_wqe(struct conn *c, const struct msg_rec *m)
 	q->rkey = m->rkey;
 	q->posted = 0;
 	q->op = m->op;
+	q->flags = m->flags;
 	q->moff = m->moff;
 	q->mlen = m->mlen;
 	/* the datapath does not look, unless it is an atomic */
-	q->operand = m->op >= WEFT_WQE_FADD ? m->operand : rng();
-	q->compare = m->op >= WEFT_WQE_FADD ? m->compare : rng();
+	q->operand = weft_wqe_atomic(m->op) || m->flags & WEFT_WQE_IMM ? m->operand : rng();
+	q->compare = weft_wqe_atomic(m->op) ? m->compare : rng();
 	c->posted++;
 }
 
@@ -74,9 +88,11 @@ static void end_message(struct conn *c, enum weft_wqe_op op)
 {
 	uint16_t quiet = c->msgs ? c->ends[c->msgs - 1].quiet : 0;
 
-	c->ends[c->msgs++] = (struct msg_end){ c->posted - 1, quiet + (op != WEFT_WQE_WRITE) };
-	if (op == WEFT_WQE_WRITE)
+	c->ends[c->msgs++] = (struct msg_end){ c->posted - 1, quiet + weft_wqe_own(op) };
+	if (!weft_wqe_own(op))
 		c->write_end[c->writes++] = c->posted - 1;
+	if (weft_wqe_takes(op, c->msg[c->posted - 1].flags))
+		c->take_end[c->takes++] = c->posted - 1;
 }
 
 /* Bytes of a request of so many segments. */
@@ -85,9 +101,11 @@ static uint32_t draw_len(uint32_t segs)
 	return segs * W.p.payload - below(W.p.payload);
 }
 
-/* One message, in up to four parts: a request each, with a source of its own. */
-static void post_write(struct conn *c, uint32_t segs)
+/* A WRITE or SEND, in up to four parts: a request each, with a source of its own. */
+static void post_write(struct conn *c, enum weft_wqe_op op, uint32_t segs)
 {
+	uint8_t flags = draw_flags(op);
+	uint64_t imm = rng();
 	uint32_t room = WEFT_SQ_DEPTH - (c->posted - c->completed), first = c->posted, sum = 0;
 	uint32_t parts = W.p.parts && below(2) ? between(2, 4) : 1, len[4];
 
@@ -105,8 +123,10 @@ static void post_write(struct conn *c, uint32_t segs)
 		sum = len[0] = 0;
 	c->dst_used += below(16);
 	for (uint32_t i = 0, moff = 0; i < parts; moff += len[i++]) {
-		struct msg_rec *m = request(c, WEFT_WQE_WRITE, AREA_TARGET);
+		struct msg_rec *m = request(c, op, op ? AREA_RECV : AREA_TARGET);
 
+		m->flags = flags;
+		m->operand = imm;
 		m->first = first;
 		m->moff = moff;
 		m->mlen = sum;
@@ -117,7 +137,9 @@ static void post_write(struct conn *c, uint32_t segs)
 	}
 	c->dst_used += sum;
 	W.st.in_parts += parts > 1;
-	end_message(c, WEFT_WQE_WRITE);
+	W.st.sends += op == WEFT_WQE_SEND;
+	W.st.imms += (flags & WEFT_WQE_IMM) != 0;
+	end_message(c, op);
 }
 
 /* Where the answer goes. */
@@ -169,11 +191,12 @@ void post_one(struct conn *c)
 	uint32_t segs = draw_segs(c);
 	enum weft_wqe_op op = draw_op(segs);
 
-	if (op >= WEFT_WQE_FADD)
+	if (weft_wqe_atomic(op))
 		segs = 1;
 	c->segs_posted += segs;
 	switch (op) {
-	case WEFT_WQE_WRITE: post_write(c, segs); break;
+	case WEFT_WQE_SEND:
+	case WEFT_WQE_WRITE: post_write(c, op, segs); break;
 	case WEFT_WQE_READ: post_read(c, segs); break;
 	default: post_atomic(c, op);
 	}
@@ -182,7 +205,8 @@ void post_one(struct conn *c)
 /* I5: a request that must be refused as a whole. */
 void post_bad(struct conn *c)
 {
-	static const enum area good[] = { AREA_TARGET, AREA_STILL, AREA_WORDS, AREA_WORDS };
+	static const enum area good[] = { AREA_TARGET, AREA_STILL, AREA_WORDS, AREA_WORDS,
+					  AREA_RECV };
 	enum weft_wqe_op op = draw_op(1);
 	struct msg_rec *m = request(c, op, good[op]);
 	uint32_t size = op == WEFT_WQE_WRITE  ? c->dst_size
@@ -190,9 +214,13 @@ void post_bad(struct conn *c)
 					      : SIM_WORDS * 8;
 
 	m->bad = 1;
-	m->len = op >= WEFT_WQE_FADD ? 8 : between(1, 5 * W.p.payload);
+	m->len = weft_wqe_atomic(op) ? 8 : between(1, 5 * W.p.payload);
 	draw_local(c, m);
-	if (op == WEFT_WQE_WRITE)
+	m->flags = draw_flags(op);
+	if (op == WEFT_WQE_SEND)
+		/* longer than any receive: they have up to 63 bytes too many */
+		m->mlen = m->len = c->rq->room + 64 + below(W.p.payload);
+	if (!weft_wqe_own(op))
 		m->loff = below(SIM_SRC - m->len);
 	switch (below(4)) {
 	case 0:
@@ -208,7 +236,7 @@ void post_bad(struct conn *c)
 		m->rkey = RKEY(c->gen, op == WEFT_WQE_WRITE ? AREA_STILL : AREA_TARGET);
 		break;
 	default:
-		m->roff = op >= WEFT_WQE_FADD ? below(8) * 8 + between(1, 7)
+		m->roff = weft_wqe_atomic(op) ? below(8) * 8 + between(1, 7)
 					      : 0ull - below(m->len + 1) - 1;
 	}
 	c->nak_posted = 1;

@@ -61,6 +61,8 @@ static void advance(struct conn *c)
 	weft_rx_catch_up(rx);
 	check_rx(c);
 	if (rx->msn - rx->quiet != was) {
+		c->ring.received = rx->rdone;
+		check_received(c);
 		c->ring.arrived = rx->msn - rx->quiet;
 		check_sealed(c);
 	}
@@ -71,6 +73,8 @@ static enum step claim(struct cpu *cpu)
 	struct work *w = &cpu->w;
 	const struct weft_rx *rx = &w->c->grx.rx;
 
+	w->takes = recv_takes(cpu->cur);
+	w->epoch = recv_epoch(w->c);
 	if (rx->err)
 		return reply_nak(cpu, rx->err, rx->err_psn);
 	return weft_rx_lags(rx, w->psn) ? RX_CATCH_UP : RX_LOOK;
@@ -93,7 +97,7 @@ static enum step claimed(struct cpu *cpu)
 	struct work *w = &cpu->w;
 
 	check_rx(w->c);
-	if (cpu->cur->h.op != WEFT_OP_DATA && w->verdict != WEFT_RX_OUT &&
+	if (is_ask(cpu->cur->h.op) && w->verdict != WEFT_RX_OUT &&
 	    (w->verdict != WEFT_RX_BUSY || cpu->cur->h.op == WEFT_OP_READ))
 		return ask_claimed(cpu);
 	switch (w->verdict) {
@@ -126,7 +130,8 @@ static enum step target(struct cpu *cpu)
 	struct work *w = &cpu->w;
 	struct conn *c = w->c;
 	struct weft_rx *rx = &c->grx.rx;
-	uint32_t code = check_target(c, cpu->cur, &w->target);
+	uint32_t code = cpu->cur->h.op == WEFT_OP_SEND ? recv_target(cpu)
+						       : check_target(c, cpu->cur, &w->target);
 
 	if (gone(w)) {
 		W.st.gone++;
@@ -142,6 +147,7 @@ static enum step target(struct cpu *cpu)
 	}
 	switch (cpu->cur->h.op) {
 	case WEFT_OP_DATA: return RX_COPY;
+	case WEFT_OP_SEND: return RX_SCATTER;
 	case WEFT_OP_READ: return RX_READ;
 	default: return RX_ATOMIC;
 	}
@@ -156,10 +162,10 @@ static enum step reply(struct cpu *cpu)
 	uint32_t was = f->len;
 
 	weft_rx_sack(&c->grx.rx, w->psn, &k);
-	check_ack_out(c, &k, w->psn, w->verdict != WEFT_RX_BUSY);
-	f->len = f->h.op == WEFT_OP_DATA ? 0 : ask_reply(cpu);
+	check_ack_out(c, &k, w->psn, w->verdict != WEFT_RX_BUSY && !w->rnr);
+	f->len = is_ask(f->h.op) ? ask_reply(cpu) : 0;
 	check_reply(f, was, f->len);
-	f->h.op = f->h.op == WEFT_OP_DATA ? WEFT_OP_ACK : WEFT_OP_REPLY;
+	f->h.op = w->rnr ? WEFT_OP_RNR : is_ask(f->h.op) ? WEFT_OP_REPLY : WEFT_OP_ACK;
 	/* a peer that answers what asks for bytes without any: it delivers nothing */
 	if (f->h.op == WEFT_OP_REPLY && W.p.plain && !below(8)) {
 		f->h.op = WEFT_OP_ACK;
@@ -169,6 +175,10 @@ static enum step reply(struct cpu *cpu)
 	}
 	memset(&f->h.ack, 0, sizeof(f->h.ack));
 	f->h.flags = (w->flags & WEFT_F_DUP) | (f->ce ? WEFT_F_CE : 0);
+	if (w->takes) {
+		f->h.flags |= WEFT_F_RQ;
+		f->h.ack.epoch = htobe32(w->epoch);
+	}
 	f->h.ack.cum = htobe32(k.cum);
 	f->h.ack.msn = htobe32(k.msn);
 	f->h.ack.sack = htobe64(k.bits);
@@ -193,12 +203,16 @@ enum step rx_step(struct cpu *cpu, enum step s)
 	case RX_LOOK: w->next = rx->next; return RX_TAKE;
 	case RX_TAKE:
 		w->verdict = take(rx, w->psn, w->next);
-		return w->verdict == WEFT_RX_NEW ? RX_KEEP : claimed(cpu);
+		if (w->verdict != WEFT_RX_NEW)
+			return claimed(cpu);
+		return recv_needed(cpu) ? RX_RECV : RX_KEEP;
 	case RX_KEEP:
 		w->verdict = weft_rx_keep(rx, w->psn,
 					  !(w->flags & WEFT_F_LAST) ? WEFT_RX_MORE
-					  : f->h.op == WEFT_OP_DATA ? WEFT_RX_ARRIVAL
-								    : WEFT_RX_QUIET);
+					  : is_ask(f->h.op)         ? WEFT_RX_QUIET
+					  : !w->takes               ? WEFT_RX_ARRIVAL
+					  : w->flags & WEFT_F_SOL   ? WEFT_RX_SOL
+								    : WEFT_RX_RECV);
 		W.st.given_back += w->verdict != WEFT_RX_NEW;
 		return claimed(cpu);
 	case RX_TARGET: return target(cpu);
@@ -207,11 +221,15 @@ enum step rx_step(struct cpu *cpu, enum step s)
 		memcpy(w->target + half, f->payload + half, f->len - half);
 		W.st.bytes += f->len;
 		w->flags = 0;
+		if (w->takes && f->h.flags & WEFT_F_LAST)
+			return RX_NOTE;
 		check_placed(w->c, w->psn);
 		return RX_COMMIT;
 	case RX_COMMIT: return weft_rx_commit(rx, w->psn) ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;
 	case RX_REPLY: return reply(cpu);
+	case RX_RECV ... RX_NOTE:
+	case RX_RESUME: return recv_step(cpu, s);
 	default: return ask_step(cpu, s);
 	}
 }

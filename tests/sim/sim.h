@@ -23,8 +23,9 @@
 #define SIM_SRC     (1 << 20) /* bytes of source memory */
 #define SIM_RING    256       /* frames a CPU's queue holds */
 #define SIM_TTL     64
-#define SIM_LIVE    128 /* words of memory that its owner writes all the time */
-#define SIM_WORDS   8   /* words of a host that atomics change: the first half by FADD */
+#define SIM_LIVE    128  /* words of memory that its owner writes all the time */
+#define SIM_RQ      1024 /* entries of a receive queue */
+#define SIM_WORDS   8    /* words of a host that atomics change: the first half by FADD */
 
 #define US          1000ull
 #define MS          1000000ull
@@ -80,13 +81,26 @@ struct params {
 	uint8_t dup_acks, forge, nak, reset, pinned, cut_cwnd, outage, mono, lonely, stopped;
 	uint8_t mix;                /* enum mix */
 	uint8_t parts, plain, gone; /* messages in parts, READs answered by an ACK, MRs that go */
+	/* receives: entries of a queue, segments of a SEND, what is numbered first, ns */
+	uint32_t rq_depth, send_segs, rsn0, rq0, rq_by;
+	uint8_t srq, rq_style; /* shared; enum recv_style */
 };
 
-enum mix { MIX_WRITES, MIX_ALL, MIX_READS, MIX_ATOMICS, MIX_COUNT };
+enum mix { MIX_WRITES, MIX_ALL, MIX_READS, MIX_ATOMICS, MIX_SENDS, MIX_EVERY, MIX_COUNT };
+
+/* How an application posts receives. */
+enum recv_style {
+	RECV_FULL,  /* as many as there is room for */
+	RECV_ONE,   /* one at a time */
+	RECV_BURST, /* many, and again when all are taken */
+	RECV_ANY,   /* now these, now those; polls as it likes */
+	RECV_LATE,  /* none for milliseconds */
+	RECV_STYLES,
+};
 
 /* ---- frames ---- */
 
-enum frame_kind { FRAME_WIRE, FRAME_POST, FRAME_LOOK, FRAME_FILL, FRAME_GROW };
+enum frame_kind { FRAME_WIRE, FRAME_POST, FRAME_LOOK, FRAME_RESUME, FRAME_FILL, FRAME_GROW };
 
 struct frame {
 	union {
@@ -113,6 +127,7 @@ enum area {
 	AREA_STILL,  /* READs: sim_src, which nobody writes */
 	AREA_LIVE,   /* READs: the owner writes it meanwhile */
 	AREA_WORDS,  /* atomics: of all QPs to a host */
+	AREA_RECV,   /* SENDs: wherever a receive says */
 };
 #define RKEY(gen, area) ((gen) | (uint32_t)(area) << 16)
 
@@ -135,9 +150,10 @@ struct msg_rec { /* a work request: a message, or part of one */
 	uint64_t least;    /* of FADD: the word was no less when this was posted */
 	uint32_t len, end; /* end: records up to its last segment, plus one; 0 not yet cut */
 	uint32_t moff, mlen, rkey;
+	uint32_t rsn;   /* number of the receive that it takes */
 	uint16_t first; /* work request that its message begins with */
 	uint8_t bad, sealed, completed;
-	uint8_t op, area;
+	uint8_t op, area, flags;
 };
 
 struct msg_end {        /* of each message, by number */
@@ -157,6 +173,22 @@ struct guarded_rx {
 	uint64_t after;
 };
 
+struct recv_slot {           /* what is known of an entry of a receive queue */
+	struct weft_rqe was; /* as posted; as completed */
+	uint32_t len;        /* of the message in it */
+	enum { SLOT_FREE, SLOT_POSTED, SLOT_DONE } state;
+};
+
+struct recvq {
+	struct weft_rq head;
+	uint64_t from; /* nothing is posted before */
+	uint32_t depth, room, stride, users;
+	uint32_t prod, open; /* posted, by the application; and not polled */
+	uint8_t *mem;
+	struct recv_slot slot[SIM_RQ];
+	struct weft_rqe e[SIM_RQ];
+};
+
 struct conn {
 	struct guarded_tx gtx;
 	struct guarded_rx grx;
@@ -168,21 +200,27 @@ struct conn {
 	uint8_t closed, finished, nak_posted;
 	/* the application */
 	uint32_t posted, segs_posted, segs_quota, dst_used, loc_used;
-	uint32_t msgs, writes; /* messages posted; of them WRITEs */
+	uint32_t msgs, writes;        /* messages posted; of them WRITEs and SENDs */
+	uint32_t takes, polled, rsn0; /* those that take a receive; polled, from rsn0 on */
+	struct recvq *rq;
 	uint32_t last_una, last_done;
 	uint32_t clones[WEFT_DOMAINS]; /* started and not yet here; what got lost counts for ever */
 	/* the checker */
-	uint32_t cut, contig, sealed, completed, naks; /* sealed: WRITEs that arrived */
+	uint32_t cut, contig, sealed, completed, naks; /* sealed: of `writes` */
 	uint32_t got; /* records up to which all is placed, or its answer put into memory */
 	uint32_t atomics, atomics_out;
 	uint32_t written; /* how often the owner has written a word of `live` */
 	uint64_t live[SIM_LIVE];
 	uint64_t steps, progress;
+	/* receives: taken; what the sender has been told, and may do */
+	uint32_t received, epoch, news, refused_psn, asked, probes, probe_at, rnrs;
+	uint8_t heard, refused, may_probe;
 	uint64_t grace[SIM_HOSTS][SIM_CPUS]; /* frames each CPU must have finished */
 	struct psn_rec psn[SIM_SEGS];
 	struct msg_rec msg[SIM_MSGS];
 	struct msg_end ends[SIM_MSGS];
-	uint16_t write_end[SIM_MSGS];  /* last work request of each WRITE */
+	uint16_t write_end[SIM_MSGS];  /* last work request of each WRITE or SEND */
+	uint16_t take_end[SIM_MSGS];   /* and of each that takes a receive */
 	uint16_t atomic_psn[SIM_MSGS]; /* record of each atomic */
 	uint8_t *dst, *old_dst;        /* target memory; that of the generation before */
 	uint8_t *loc;                  /* what READs and atomics bring: behind it */
@@ -202,8 +240,11 @@ struct work { /* locals of one frame's run through the program */
 	struct weft_seg seg;
 	__u8 flags;
 	uint8_t *target;
-	__u64 result;   /* of an atomic */
-	uint8_t answer; /* what a REPLY brought is in memory */
+	__u64 result;       /* of an atomic */
+	uint8_t answer;     /* what a REPLY brought is in memory */
+	uint8_t takes, rnr; /* a receive; there is none */
+	__u32 at, epoch;    /* which; what was posted before the look */
+	struct weft_rq_sge sge[WEFT_RQ_SGES];
 	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
 	uint32_t tries; /* QPs that it has been offered to, and one; 0: no ACK */
 };
@@ -227,7 +268,15 @@ struct host {
 
 /* ---- the world ---- */
 
-enum event_kind { EVENT_CPU, EVENT_ARRIVE, EVENT_APP, EVENT_TIMER, EVENT_CHANGE, EVENT_RESET };
+enum event_kind {
+	EVENT_CPU,
+	EVENT_ARRIVE,
+	EVENT_APP,
+	EVENT_TIMER,
+	EVENT_CHANGE,
+	EVENT_RESET,
+	EVENT_RECV
+};
 
 struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
@@ -235,6 +284,7 @@ struct stats {
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
 		moved, yielded, handed, given_back;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
+	uint64_t sends, imms, received, rnrs, resumes, probes, again;
 };
 
 struct atomic_log { /* an atomic that completed */
@@ -275,6 +325,7 @@ __u32 ticks_now(void);
 /* params.c */
 void params_draw(struct params *p);
 void params_quiet(struct params *p);
+void params_settle(struct params *p);
 
 /* net.c */
 void net_send(struct frame *f, uint32_t from_host);
@@ -302,6 +353,8 @@ enum step {
 	TX_TAKE,
 	TX_PUT,
 	TX_PUT_REST,
+	TX_RESUME,
+	RX_RESUME,
 	RX_CLAIM,
 	RX_CATCH_UP,
 	RX_LOOK,
@@ -315,6 +368,13 @@ enum step {
 	RX_ATOMIC,
 	RX_REMEMBER,
 	RX_RECALL,
+	RX_RECV,
+	RX_REFUSE,
+	RX_AGAIN,
+	RX_RNR,
+	RX_SCATTER,
+	RX_SCATTER_REST,
+	RX_NOTE,
 	RX_COMMIT,
 	RX_ADVANCE,
 	RX_REPLY,
@@ -330,10 +390,46 @@ enum step ask_claimed(struct cpu *cpu);
 uint32_t ask_reply(struct cpu *cpu);
 void ask_header(struct frame *f, const struct weft_seg *s);
 
+static inline int is_ask(uint8_t op)
+{
+	return op >= WEFT_OP_READ && op <= WEFT_OP_CSWAP;
+}
+
 static inline int is_request(uint8_t op)
 {
-	return op == WEFT_OP_DATA || (op >= WEFT_OP_READ && op <= WEFT_OP_CSWAP);
+	return op == WEFT_OP_DATA || op == WEFT_OP_SEND || is_ask(op);
 }
+
+static inline int recv_takes(const struct frame *f)
+{
+	return f->h.op == WEFT_OP_SEND || (f->h.op == WEFT_OP_DATA && f->h.flags & WEFT_F_IMM);
+}
+
+/* recv_host.c: what takes a receive */
+enum step recv_step(struct cpu *cpu, enum step s);
+void recv_header(struct frame *f, const struct weft_seg *s);
+int recv_needed(const struct cpu *cpu);
+uint32_t recv_target(struct cpu *cpu);
+uint32_t recv_epoch(const struct conn *c);
+void timer_look(struct conn *c, __u32 now, struct weft_score *r);
+
+/* recv_app.c: who posts them */
+void recv_start(void);
+void recv_init(struct conn *c);
+void recv_flush(struct conn *c);
+void recv_run(uint32_t nth);
+void recv_poll(struct conn *c);
+
+/* recv_oracle.c */
+void check_received(struct conn *c);                 /* I1, I2, I4 */
+void check_polled(struct conn *c, uint32_t rsn);     /* I2 */
+void check_idle(const struct recvq *q, uint32_t at); /* I2 */
+void check_receives(const struct conn *c);           /* I1, I2, I5, at the end */
+void check_bound(const struct conn *c);              /* I2 */
+void check_news(struct conn *c, uint32_t epoch);
+void check_refused(struct conn *c, const struct weft_ack *a, __u32 now);
+void check_blocked(struct conn *c, __u32 psn); /* storm */
+void check_rnrs(const struct conn *c);         /* storm, at the end */
 
 /* post.c */
 #define MARGIN 2048 /* bytes before and after memory, more than a bad request reaches */

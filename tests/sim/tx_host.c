@@ -84,6 +84,7 @@ static void claim(struct host *h, struct work *w)
 		weft_ring_active(tx, &c->ring);
 		account(h, 0, 0, w->dom, 1);
 		check_claim(c, &w->seg, w->wnd);
+		check_blocked(c, w->seg.psn);
 		c->psn[w->seg.psn - c->psn0].sent = w->now;
 		c->psn[w->seg.psn - c->psn0].dom = w->dom;
 	}
@@ -234,6 +235,8 @@ struct weft_ack ack_of(const struct cpu *cpu)
 		.sack = be64toh(h->ack.sack),
 		.flags = cpu->w.flags,
 		.answer = cpu->w.answer,
+		.rnr = h->op == WEFT_OP_RNR,
+		.epoch = be32toh(h->ack.epoch),
 	};
 }
 
@@ -263,6 +266,11 @@ static enum step score(struct cpu *cpu)
 		W.st.unsent++;
 		return STEP_END;
 	}
+	if (a.flags & WEFT_F_RQ)
+		check_news(c, a.epoch);
+	if (a.rnr)
+		check_refused(c, &a, w->now);
+	c->ring.tx_rnr = tx->rnr;
 	check_ack_in(c);
 	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
@@ -321,7 +329,7 @@ static enum step bell(struct cpu *cpu)
 	uint32_t n, share, used;
 
 	if (cpu->cur->kind == FRAME_LOOK)
-		weft_tx_timeout(tx, w->now, c->conf, &r);
+		timer_look(c, w->now, &r);
 	else
 		weft_cc_update(&tx->cc, c->conf, &none);
 	account(h, r.dom, r.freed, 0, 0);
@@ -430,7 +438,7 @@ static enum step fill(struct cpu *cpu)
 		cpu_enqueue(cpu->host, cpu->id, n);
 		return STEP_END;
 	}
-	f->len = s->op ? 0 : s->len;
+	f->len = weft_wqe_own(s->op) ? 0 : s->len;
 	memcpy(f->payload, sim_src + s->loff, f->len / 2);
 	return TX_FILL_REST;
 }
@@ -478,6 +486,7 @@ enum step tx_step(struct cpu *cpu, enum step s)
 	case TX_HAND: return hand(cpu);
 	case TX_FILL: return fill(cpu);
 	case TX_FILL_REST: return fill_rest(cpu);
+	case TX_RESUME: return recv_step(cpu, s);
 	default: return ask_step(cpu, s);
 	}
 }

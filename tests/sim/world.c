@@ -114,6 +114,7 @@ static void dispatch(const struct event *e)
 	case EVENT_TIMER: app_timer(W.conn[e->a]); break;
 	case EVENT_CHANGE: app_change(W.conn[e->a]); break;
 	case EVENT_RESET: app_reset(W.conn[e->a]); break;
+	case EVENT_RECV: recv_run(e->a); break;
 	}
 }
 
@@ -130,6 +131,7 @@ static void start(const struct params *p)
 			host->cpu[i].id = i;
 		}
 	}
+	recv_start();
 	for (uint32_t i = 0; i < p->qps; i++) {
 		W.conn[i] = conn_new(i, p->qps > 2 ? i & 1 : 0, 1);
 		W.conn[i]->segs_quota = p->segs / p->qps + 1;
@@ -172,6 +174,7 @@ int world_run(uint64_t seed, const struct params *p, uint64_t drop_nth)
 		W.p = *p;
 	else
 		params_draw(&W.p);
+	params_settle(&W.p);
 	start(&W.p);
 
 	/* after the last connection has ended, what is under way still gets where it goes */

@@ -78,11 +78,11 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->met, (unsigned long long)s->plain,
 	       (unsigned long long)s->gone);
 	printf("# %llu SENDs, %llu messages with immediate data; %llu received, %llu refused, %llu "
-	       "RESUMEs, %llu probes, %llu receives found at the second look\n",
+	       "RESUMEs, %llu probes, %llu of them let in, %llu receives found at the second look\n",
 	       (unsigned long long)s->sends, (unsigned long long)s->imms,
 	       (unsigned long long)s->received, (unsigned long long)s->rnrs,
 	       (unsigned long long)s->resumes, (unsigned long long)s->probes,
-	       (unsigned long long)s->again);
+	       (unsigned long long)s->found, (unsigned long long)s->again);
 }
 
 static int one_seed(uint64_t seed, int verbose)

@@ -2,10 +2,6 @@
 /* The network between the hosts: loss, duplication, reordering, corruption, CE marks, outages. */
 #include "sim.h"
 
-/* Last arrival by direction and path: a path keeps order unless reordering is drawn. */
-static uint64_t last_arrival[SIM_HOSTS][WEFT_EV_MAX];
-static uint64_t last_seed;
-
 static void lose(struct frame *f)
 {
 	W.st.lost++;
@@ -71,9 +67,9 @@ static void deliver(struct frame *f, uint32_t from)
 		when += below(p->reorder_by);
 		W.st.reordered++;
 	} else {
-		if (when <= last_arrival[from][ev])
-			when = last_arrival[from][ev] + 1;
-		last_arrival[from][ev] = when;
+		if (when <= W.last_arrival[from][ev])
+			when = W.last_arrival[from][ev] + 1;
+		W.last_arrival[from][ev] = when;
 	}
 	f->host = 1 - from;
 	/* on veth a token returns to its CPU; a NIC spreads by hash */
@@ -88,10 +84,6 @@ void net_send(struct frame *f, uint32_t from)
 {
 	const struct params *p = &W.p;
 
-	if (last_seed != W.seed || !W.frames) {
-		memset(last_arrival, 0, sizeof(last_arrival));
-		last_seed = W.seed;
-	}
 	f->kind = FRAME_WIRE;
 	f->nth = W.frames++;
 	f->marked = 0;

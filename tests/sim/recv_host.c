@@ -51,6 +51,8 @@ static enum step look(struct cpu *cpu, int second)
 	case WEFT_RQ_OK:
 		w->at = at & (w->c->rq->depth - 1);
 		W.st.again += second;
+		/* no RESUME has told of it */
+		W.st.found += cpu->cur->probe;
 		return RX_KEEP;
 	case WEFT_RQ_NONE: return second ? RX_RNR : RX_REFUSE;
 	default:

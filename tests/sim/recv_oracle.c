@@ -204,15 +204,15 @@ void check_refused(struct conn *c, const struct weft_ack *a, __u32 now)
 	c->refused = 1;
 }
 
-/* A PSN goes out. */
-void check_blocked(struct conn *c, __u32 psn)
+/* A PSN goes out. 1: as a probe. */
+int check_blocked(struct conn *c, __u32 psn)
 {
 	uint32_t shift = c->probes < WEFT_RNR_SHIFT ? c->probes : WEFT_RNR_SHIFT;
 
 	if (c->refused && weft_tx_delivered(&c->gtx.tx, c->refused_psn))
 		c->refused = c->probes = 0;
 	if (!c->refused || weft_psn_diff(psn, c->refused_psn) < 0)
-		return;
+		return 0;
 	/* the time of a probe is when it was allowed, not when a token came for it */
 	if (!c->may_probe || c->probe_at - c->asked < WEFT_RNR_MIN << shift)
 		fail("storm",
@@ -222,6 +222,7 @@ void check_blocked(struct conn *c, __u32 psn)
 	c->asked = c->probe_at;
 	c->probes++;
 	W.st.probes++;
+	return 1;
 }
 
 /* A refusal costs no more than was on its way; the window may be another by now. */

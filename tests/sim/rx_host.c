@@ -228,8 +228,7 @@ enum step rx_step(struct cpu *cpu, enum step s)
 	case RX_COMMIT: return weft_rx_commit(rx, w->psn) ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;
 	case RX_REPLY: return reply(cpu);
-	case RX_RECV ... RX_NOTE:
-	case RX_RESUME: return recv_step(cpu, s);
+	case RX_RECV ... RX_RESUME: return recv_step(cpu, s);
 	default: return ask_step(cpu, s);
 	}
 }

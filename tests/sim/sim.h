@@ -116,6 +116,7 @@ struct frame {
 	uint8_t born;                  /* CPU its token lives on */
 	uint8_t ttl, hops, ce, marked; /* L3, and what the network did to it */
 	uint8_t claimed;               /* FILL: for the PSN in sum */
+	uint8_t probe;                 /* goes out though its like was refused */
 	uint8_t payload[SIM_PAYLOAD];
 };
 
@@ -243,6 +244,7 @@ struct work { /* locals of one frame's run through the program */
 	__u64 result;       /* of an atomic */
 	uint8_t answer;     /* what a REPLY brought is in memory */
 	uint8_t takes, rnr; /* a receive; there is none */
+	uint8_t probe;      /* what is claimed was refused */
 	__u32 at, epoch;    /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];
 	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
@@ -284,7 +286,7 @@ struct stats {
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
 		moved, yielded, handed, given_back;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
-	uint64_t sends, imms, received, rnrs, resumes, probes, again;
+	uint64_t sends, imms, received, rnrs, resumes, probes, again, found;
 };
 
 struct atomic_log { /* an atomic that completed */
@@ -299,6 +301,8 @@ struct world {
 	uint64_t now, seed, frames, live_frames;
 	uint64_t drop_nth; /* systematic mode: lose this frame, ~0 none */
 	uint64_t outage_from, outage_to;
+	/* by direction and path, which keeps order unless reordering is drawn */
+	uint64_t last_arrival[SIM_HOSTS][WEFT_EV_MAX];
 	uint64_t done_at;
 	uint32_t lost_tokens, stalls, open, hole_left;
 	int failed, verbose;
@@ -354,7 +358,6 @@ enum step {
 	TX_PUT,
 	TX_PUT_REST,
 	TX_RESUME,
-	RX_RESUME,
 	RX_CLAIM,
 	RX_CATCH_UP,
 	RX_LOOK,
@@ -375,6 +378,7 @@ enum step {
 	RX_SCATTER,
 	RX_SCATTER_REST,
 	RX_NOTE,
+	RX_RESUME,
 	RX_COMMIT,
 	RX_ADVANCE,
 	RX_REPLY,
@@ -428,8 +432,8 @@ void check_receives(const struct conn *c);           /* I1, I2, I5, at the end *
 void check_bound(const struct conn *c);              /* I2 */
 void check_news(struct conn *c, uint32_t epoch);
 void check_refused(struct conn *c, const struct weft_ack *a, __u32 now);
-void check_blocked(struct conn *c, __u32 psn); /* storm */
-void check_rnrs(const struct conn *c);         /* storm, at the end */
+int check_blocked(struct conn *c, __u32 psn); /* storm */
+void check_rnrs(const struct conn *c);        /* storm, at the end */
 
 /* post.c */
 #define MARGIN 2048 /* bytes before and after memory, more than a bad request reaches */

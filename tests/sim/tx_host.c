@@ -84,7 +84,7 @@ static void claim(struct host *h, struct work *w)
 		weft_ring_active(tx, &c->ring);
 		account(h, 0, 0, w->dom, 1);
 		check_claim(c, &w->seg, w->wnd);
-		check_blocked(c, w->seg.psn);
+		w->probe = check_blocked(c, w->seg.psn);
 		c->psn[w->seg.psn - c->psn0].sent = w->now;
 		c->psn[w->seg.psn - c->psn0].dom = w->dom;
 	}
@@ -451,6 +451,7 @@ static enum step fill_rest(struct cpu *cpu)
 
 	memcpy(f->payload + f->len / 2, sim_src + s->loff + f->len / 2, f->len - f->len / 2);
 	f->claimed = 0;
+	f->probe = cpu->w.probe;
 	f->h.flags = s->flags;
 	f->h.ev = s->ev;
 	f->h.psn = htobe32(s->psn);

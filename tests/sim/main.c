@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 		verdict(rc, 1, NO_TWO_OWNERS);
 		return rc != 0;
 	case OPT_I7:
-		rc = i7_run(verbose);
+		rc = i7_run(verbose) || i7_recv_run(verbose);
 		verdict(rc, 1, "I7: no wake-up is lost in any order of steps");
 		return rc != 0;
 	case OPT_ALONE:
@@ -241,7 +241,7 @@ int main(int argc, char **argv)
 	rc = i2_run(0);
 	verdict(rc, 1, NO_TWO_OWNERS);
 	bad += rc != 0;
-	rc = i7_run(0);
+	rc = i7_run(0) || i7_recv_run(0);
 	verdict(rc, 2, "I7: no wake-up is lost in any order of steps");
 	bad += rc != 0;
 	rc = alone_run(0);

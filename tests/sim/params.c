@@ -63,7 +63,8 @@ void params_draw(struct params *p)
 	p->gone = !below(3);
 	p->srq = !p->nak && below(2);
 	p->rq_style = below(RECV_STYLES);
-	p->rq_depth = 1 << below(7);
+	/* more than one QP may have out, now and then */
+	p->rq_depth = 1 << below(p->srq && !below(3) ? 11 : 7);
 	p->rq_by = spread(2000, 400000);
 	p->rsn0 = below(2) ? -below(100) : (uint32_t)rng();
 	p->rq0 = below(2) ? -below(100) : (uint32_t)rng();

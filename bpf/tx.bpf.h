@@ -256,7 +256,7 @@ static __always_inline void ack_of(const struct work *wk, struct weft_ack *a)
 	a->flags = h->flags;
 	a->answer = wk->answer;
 	a->rnr = h->op == WEFT_OP_RNR;
-	a->missed = a->rnr || h->op == WEFT_OP_SEQ;
+	a->seq = h->op == WEFT_OP_SEQ;
 	a->epoch = bpf_ntohl(h->ack.epoch);
 }
 
@@ -369,7 +369,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 
 	count(st, rx_ack);
 	st->count.rx_rnr += a.rnr;
-	st->count.rx_seq += a.missed - a.rnr;
+	st->count.rx_seq += a.seq;
 	st->count.lost += r.lost;
 	st->count.surplus += r.surplus;
 	wk->acked = now;

@@ -103,9 +103,22 @@ static void draw_pieces(const struct recvq *q, uint32_t at, struct weft_rqe *e)
 	}
 }
 
+/* The entry for the next receive: its own number, or of a shared queue any that is free. */
+static uint32_t free_slot(const struct recvq *q)
+{
+	uint32_t mask = q->depth - 1, at = q->prod & mask;
+
+	if (!W.p.srq)
+		return at;
+	at = below(q->depth);
+	for (uint32_t i = 0; i < q->depth && q->slot[at].state != SLOT_FREE; i++)
+		at = (at + 1) & mask;
+	return at;
+}
+
 static int post(struct recvq *q)
 {
-	uint32_t at = q->prod & (q->depth - 1);
+	uint32_t at = free_slot(q), order;
 	struct recv_slot *s = &q->slot[at];
 	struct weft_rqe *e = &q->e[at];
 
@@ -114,7 +127,10 @@ static int post(struct recvq *q)
 	check_idle(q, at);
 	memset(q->mem + MARGIN + at * q->stride, CANARY, q->stride);
 	/* XDP must fill in all of it */
+	order = e->order;
 	*e = (struct weft_rqe){ .len = rng(), .imm = rng(), .flags = rng(), .status = 99 };
+	e->order = order;
+	q->e[q->prod & (q->depth - 1)].order = at;
 	draw_pieces(q, at, e);
 	*s = (struct recv_slot){ .state = SLOT_POSTED, .was = *e };
 	q->prod++;

@@ -2,6 +2,8 @@
 /* What takes a receive, on the responder: as bpf/recv.bpf.h. RESUME and probe, on both sides. */
 #include "sim.h"
 
+#define TAKE_TRIES 32
+
 /* What the header says of a segment that takes a receive. */
 void recv_header(struct frame *f, const struct weft_seg *s)
 {
@@ -28,17 +30,23 @@ static enum weft_rq_found find(struct cpu *cpu, __u32 *at)
 	struct recvq *q = c->rq;
 	__u32 rsn = be32toh(cpu->cur->h.data.rsn), rdone = c->grx.rx.rdone;
 	enum weft_rq_found f;
+	__u32 taken;
 
 	if (!W.p.srq)
 		return weft_rq_own(&q->head, rsn, rdone, at);
 	if (rsn - rdone >= WEFT_WIN)
 		return WEFT_RQ_OLD;
 	f = weft_rq_bound(c->ring.bind, rsn, at);
-	if (f == WEFT_RQ_OK)
-		return f;
-	f = weft_rq_take(&q->head, c->ring.bind, &c->grx.rx.bound, rsn, c->ring.rq_polled, at);
+	for (int i = 0; i < TAKE_TRIES && f != WEFT_RQ_OK; i++) {
+		if (weft_rq_next(&q->head, &taken) != WEFT_RQ_OK)
+			return WEFT_RQ_NONE;
+		f = weft_rq_take(&q->head, c->ring.bind, &c->grx.rx.bound, rsn, c->ring.rq_polled,
+				 taken, q->e[taken & (q->depth - 1)].order);
+		if (f == WEFT_RQ_NONE)
+			return f;
+	}
 	check_bound(c);
-	return f;
+	return f == WEFT_RQ_OK ? weft_rq_bound(c->ring.bind, rsn, at) : WEFT_RQ_NONE;
 }
 
 /* The first look; the second one, after it was said that the peer waits. */

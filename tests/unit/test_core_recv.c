@@ -13,6 +13,7 @@ static void meddle(void *taken);
 static struct weft_rq rq;
 static __u32 bind[WEFT_RQ_BIND], bound;
 static __u32 thieves;
+#define TRIES (WEFT_RQ_BIND + 8)
 
 static void meddle(void *taken)
 {
@@ -35,7 +36,18 @@ static void begin(__u32 n, __u32 prod)
 
 static enum weft_rq_found take(__u32 rsn, __u32 polled, __u32 *at)
 {
-	return weft_rq_take(&rq, bind, &bound, rsn, polled, at);
+	enum weft_rq_found f = weft_rq_bound(bind, rsn, at);
+	__u32 taken;
+
+	/* as bpf/recv.bpf.h, with each receive in the entry of its own number */
+	for (int i = 0; i < TRIES && f != WEFT_RQ_OK; i++) {
+		if (weft_rq_next(&rq, &taken) != WEFT_RQ_OK)
+			return WEFT_RQ_NONE;
+		f = weft_rq_take(&rq, bind, &bound, rsn, polled, taken, taken);
+		if (f == WEFT_RQ_NONE)
+			return f;
+	}
+	return f == WEFT_RQ_OK ? weft_rq_bound(bind, rsn, at) : WEFT_RQ_NONE;
 }
 
 /* ---- a queue of one QP ---- */
@@ -201,12 +213,12 @@ static void take__against_others(void **state)
 	assert_int_equal(take(2, 0, &at), WEFT_RQ_NONE);
 	assert_int_equal(rq.taken, 7);
 	assert_int_equal(bound, 2);
-	/* who never gets there gives up, and has taken nothing */
+	/* who is always too late has taken nothing */
 	rq.prod = 100;
-	thieves = 8;
+	thieves = 200;
 	assert_int_equal(take(2, 0, &at), WEFT_RQ_NONE);
 	assert_int_equal(bound, 2);
-	assert_int_equal(rq.taken, 15);
+	assert_int_equal(rq.taken, 100);
 	assert_int_equal(weft_rq_bound(bind, 2, &at), WEFT_RQ_NONE);
 }
 

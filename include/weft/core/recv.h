@@ -106,7 +106,7 @@ weft_inline enum weft_rq_found weft_rq_take(struct weft_rq *rq, __u32 *bind, __u
 	if (weft_psn_diff(n, rsn) > 0)
 		return WEFT_RQ_OK;
 	/* the note of who came so many before would be lost */
-	if (n - polled >= WEFT_RQ_BIND)
+	if (rsn - polled >= WEFT_RQ_BIND)
 		return WEFT_RQ_NONE;
 	if (__sync_val_compare_and_swap(&rq->taken, taken, taken + 1) != taken)
 		return WEFT_RQ_MORE;

@@ -11,8 +11,8 @@ struct weft_ack {
 	__u64 sack;
 	__u8 flags;
 	__u8 answer; /* 1: weft_tx_take() took what it brought, and that is in memory */
-	__u8 rnr;    /* 1: an RNR: the peer has no receive for it */
-	__u8 missed; /* 1: an RNR or a SEQ: as any ACK, but its own PSN is not placed */
+	__u8 rnr;    /* 1: an RNR: no receive for it. As any ACK, but its own PSN is not placed: */
+	__u8 seq;    /* 1: a SEQ: it was not the next */
 	__u32 epoch; /* with WEFT_F_RQ: receives that the peer has posted */
 };
 
@@ -108,6 +108,12 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 	}
 	tx->una = una;
 	tx->done = una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
+}
+
+/* Is the PSN that it answers not placed, and to be sent again? */
+weft_inline int weft_ack_missed(const struct weft_ack *a)
+{
+	return a->rnr | a->seq;
 }
 
 /* Can it be: an ACK of what was sent, of no more, and of no more messages than were cut? */
@@ -234,7 +240,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		weft_tx_cum(tx, a->cum);
 	bit = weft_psn_bit(a->psn);
 	own = tx->own[weft_psn_word(a->psn)] & bit;
-	if (weft_psn_diff(a->psn, tx->una) >= 0 && !a->missed)
+	if (weft_psn_diff(a->psn, tx->una) >= 0 && !weft_ack_missed(a))
 		weft_tx_mark(tx, a->psn & ~63u, a->answer ? bit : bit & ~own);
 	if (weft_psn_diff(a->sack_base + 63, tx->una) >= 0) {
 		__s32 lo = weft_psn_diff(tx->una, a->sack_base);
@@ -257,7 +263,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			weft_reo_spurious(&tx->rtt);
 		}
 		/* what it asked for is not here, and on no other CPU: ask again */
-		if ((own || a->missed) && !weft_tx_delivered(tx, a->psn) &&
+		if ((own || weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&
 		    !(tx->taken[weft_psn_word(a->psn)] & own))
 			weft_tx_lose(tx, s, a->psn);
 	} else {
@@ -267,7 +273,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 			/* marked above, or its answer is on its way into memory */
-			if ((!own && !a->missed) || weft_tx_delivered(tx, a->psn))
+			if ((!own && !weft_ack_missed(a)) || weft_tx_delivered(tx, a->psn))
 				weft_slot_set(s, WEFT_SLOT_IDLE);
 		}
 	}

@@ -303,7 +303,7 @@ enum weft_drop {
 	X(tx_ask, "READ and atomic sent")                              \
 	X(tx_ack, "ACK and REPLY sent")                                \
 	X(tx_nak, "NAK sent")                                          \
-	X(tx_rnr, "RNR sent: no receive was posted")                   \
+	X(tx_rnr, "of those, RNR: no receive was posted")              \
 	X(tx_resume, "RESUME sent")                                    \
 	X(tx_seq, "SEQ sent: not the next, in strict order")           \
 	X(lost, "packets convicted as lost")                           \

@@ -98,6 +98,7 @@ void fx_state(const char *file, int line)
 	fx_bytes(&b->mr, &a->mr, sizeof(a->mr), "mrs", file, line);
 	fx_bytes(&b->run, &a->run, sizeof(a->run), "devrun", file, line);
 	fx_bytes(&b->cfg, &a->cfg, sizeof(a->cfg), "devcfg", file, line);
+	fx_bytes(&b->rq, &a->rq, sizeof(a->rq), "rqs", file, line);
 }
 
 void fx_memory(const char *file, int line)

@@ -27,7 +27,7 @@ static struct {
 	struct bpf_object *obj;
 	int prog[FX_PROGS];
 	int qptx, qprx, stats, xsks, pools, events;
-	int pool_t, pool_s, rings, ringbuf, xsk;
+	int pool_t, pool_s, rings, ringbuf, xsk, rq[FX_RQS];
 	struct ring_buffer *rb;
 	struct weft_stats *percpu;
 	int cpus;
@@ -163,6 +163,16 @@ static int map_everything(void)
 	if (!fx.cfg || !fx.run || !fx.mr || !fx.ctl || !fx.target || !fx.source || !fx.rings ||
 	    !fx.want || !s.percpu)
 		return -ENOMEM;
+	for (int i = 0; i < FX_RQS; i++) {
+		s.rq[i] = inner_array(sizeof(struct weft_rqe), 1 + FX_RQ_DEPTH);
+		if (s.rq[i] < 0)
+			return -errno;
+		fx.rq[i] = map_pages(s.rq[i], sizeof(struct fx_rq));
+		if (!fx.rq[i])
+			return -ENOMEM;
+		if (put(fx_map_fd("rqs"), FX_RQ_IDX(i), &s.rq[i]))
+			return -errno;
+	}
 	for (size_t i = 0; i < FX_POOL; i++) /* once: nobody writes to it, see fx_memory() */
 		fx.source[i] = source_byte(i);
 	return put(fx_map_fd("rings"), FX_OWNER, &s.rings);
@@ -347,6 +357,8 @@ static void snapshot(struct fx_state *st)
 	st->mr[1] = fx.mr[WEFT_KEY_IDX(FX_S_KEY)];
 	st->run = *fx.run;
 	st->cfg = *fx.cfg;
+	for (int i = 0; i < FX_RQS; i++)
+		st->rq[i] = *fx.rq[i];
 }
 
 static void add_counters(int sign)

@@ -33,23 +33,32 @@ struct fx_qp {
 	bool v6;
 };
 
-#define FX_OWNER  2 /* process slot */
-#define FX_PD     0x20001u
-#define FX_CQ     9
-#define FX_CHUNKS 3 /* in each pool */
-#define FX_POOL_T 5 /* holds the target */
-#define FX_POOL_S 6 /* holds the source */
-#define FX_POOL   ((size_t)FX_CHUNKS * WEFT_CHUNK)
+#define FX_OWNER     2 /* process slot */
+#define FX_PD        0x20001u
+#define FX_CQ        9
+#define FX_CHUNKS    3 /* in each pool */
+#define FX_POOL_T    5 /* holds the target */
+#define FX_POOL_S    6 /* holds the source */
+#define FX_POOL      ((size_t)FX_CHUNKS * WEFT_CHUNK)
 
 /* The MR that peers write to, and the one that WRITEs are sent from. */
-#define FX_T_OFF  4161u /* in its pool: unaligned on purpose */
-#define FX_T_LEN  (2 * WEFT_CHUNK + 9001u)
-#define FX_T_KEY  WEFT_KEY(17, 3)
-#define FX_S_OFF  777u
-#define FX_S_LEN  (2 * WEFT_CHUNK + 5003u)
-#define FX_S_KEY  WEFT_KEY(18, 5)
-#define FX_PSN    0x12345678u /* first PSN of every QP */
-#define FX_FULL   3328u       /* payload of a full segment */
+#define FX_T_OFF     4161u /* in its pool: unaligned on purpose */
+#define FX_T_LEN     (2 * WEFT_CHUNK + 9001u)
+#define FX_T_KEY     WEFT_KEY(17, 3)
+#define FX_S_OFF     777u
+#define FX_S_LEN     (2 * WEFT_CHUNK + 5003u)
+#define FX_S_KEY     WEFT_KEY(18, 5)
+#define FX_PSN       0x12345678u /* first PSN of every QP */
+#define FX_FULL      3328u       /* payload of a full segment */
+
+/* Receive queues, one for each family; no QP has one before fx_recv_on(). */
+#define FX_RQS       2
+#define FX_RQ_IDX(i) (3 + 7 * (i)) /* in the map */
+#define FX_RQ_DEPTH  8
+struct fx_rq {
+	struct weft_rq head;
+	struct weft_rqe e[FX_RQ_DEPTH];
+};
 
 struct frame {
 	uint32_t len;
@@ -65,15 +74,17 @@ struct fx_state {
 	struct weft_mr_ent mr[2]; /* target, source */
 	struct weft_devrun run;
 	struct weft_devcfg cfg;
+	struct fx_rq rq[FX_RQS];
 };
 
 extern struct fx {
 	struct fx_qp qp[FX_QPS];
 	struct weft_devcfg *cfg;
 	struct weft_devrun *run;
-	struct weft_mr_ent *mr;   /* [WEFT_MRS] */
-	struct weft_qpctl *ctl;   /* [WEFT_QPS] */
-	struct weft_ring *rings;  /* [WEFT_PROC_QPS] */
+	struct weft_mr_ent *mr;  /* [WEFT_MRS] */
+	struct weft_qpctl *ctl;  /* [WEFT_QPS] */
+	struct weft_ring *rings; /* [WEFT_PROC_QPS] */
+	struct fx_rq *rq[FX_RQS];
 	uint8_t *target, *source; /* the pools as they are */
 	uint8_t *want;            /* the target pool as it should be */
 	/* the last run */
@@ -120,9 +131,19 @@ void fx_pool_remove(uint32_t pool);
 void fx_cq_remove(void);
 int fx_events(uint32_t *qpn, uint32_t *kind); /* records read; those of the last one */
 void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len);
+struct weft_wqe *fx_post_send(struct fx_qp *q, uint64_t loff, uint32_t len); /* likewise */
 /* of the peer's FX_S_KEY at roff into FX_T_KEY at loff; the entry, to be changed */
 struct weft_wqe *fx_post_ask(struct fx_qp *q, enum weft_wqe_op op, uint64_t loff, uint64_t roff,
 			     uint32_t len);
+
+/* q takes receives from its family's queue, which may be shared; they may lie in FX_T_KEY */
+struct fx_rq *fx_recv_on(struct fx_qp *q, bool shared);
+/* Post a receive of up to four pieces of FX_T_KEY; the entry, to be changed. */
+struct fx_piece {
+	uint64_t off;
+	uint32_t len;
+};
+struct weft_rqe *fx_recv(struct fx_rq *rq, const struct fx_piece *pieces, int n);
 
 static inline int fx_idx(const struct fx_qp *q)
 {
@@ -183,6 +204,9 @@ struct pkt {
 void pkt_init(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t psn);
 void pkt_data(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff,
 	      const void *payload, uint32_t len); /* a whole message */
+/* A whole SEND that takes receive number rsn. */
+void pkt_send(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t rsn,
+	      const void *payload, uint32_t len);
 /* A whole READ of FX_S_KEY, an atomic on FX_T_KEY, and what answers either. */
 void pkt_read(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff, uint32_t len);
 void pkt_atomic(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t psn, uint32_t asn,
@@ -190,6 +214,8 @@ void pkt_atomic(struct pkt *p, const struct fx_qp *from, uint8_t op, uint32_t ps
 void pkt_answer(struct pkt *p, const struct pkt *request, const struct fx_qp *from, uint32_t cum,
 		uint32_t msn, const void *payload, uint32_t len);
 void pkt_ack(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cum, uint32_t msn);
+void pkt_rnr(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t epoch);
+void pkt_resume(struct pkt *p, const struct fx_qp *from, uint32_t epoch);
 void pkt_nak(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t code);
 void pkt_frame(const struct pkt *p, struct frame *f);
 void pkt_csum(struct frame *f);          /* put the right UDP checksum in */
@@ -233,7 +259,8 @@ extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_targ
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
 	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[],
 	fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[], fx_tests_refuse[],
-	fx_tests_reply[], fx_tests_post[];
+	fx_tests_reply[], fx_tests_post[], fx_tests_recv[], fx_tests_shared[], fx_tests_badrecv[],
+	fx_tests_rnr[], fx_tests_takes[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

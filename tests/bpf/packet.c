@@ -44,6 +44,15 @@ void pkt_data(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t ro
 	p->len = len;
 }
 
+void pkt_send(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t rsn,
+	      const void *payload, uint32_t len)
+{
+	pkt_data(p, from, psn, 0, payload, len);
+	p->h.op = WEFT_OP_SEND;
+	p->h.data.rkey = 0;
+	p->h.data.rsn = htonl(rsn);
+}
+
 void pkt_read(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint64_t roff, uint32_t len)
 {
 	pkt_init(p, from, WEFT_OP_READ, psn);
@@ -84,6 +93,21 @@ void pkt_ack(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t cum
 	p->h.ack.cum = htonl(cum);
 	p->h.ack.msn = htonl(msn);
 	p->h.ack.sack_base = htonl(psn & ~63u);
+}
+
+/* It acknowledges nothing but what is before the PSN. */
+void pkt_rnr(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t epoch)
+{
+	pkt_ack(p, from, psn, psn, 0);
+	p->h.op = WEFT_OP_RNR;
+	p->h.flags = WEFT_F_RQ;
+	p->h.ack.epoch = htonl(epoch);
+}
+
+void pkt_resume(struct pkt *p, const struct fx_qp *from, uint32_t epoch)
+{
+	pkt_init(p, from, WEFT_OP_RESUME, 0);
+	p->h.ack.epoch = htonl(epoch);
 }
 
 void pkt_nak(struct pkt *p, const struct fx_qp *from, uint32_t psn, uint32_t code)

@@ -89,6 +89,8 @@ void fx_set_up(void)
 	memset(fx.ctl, 0, sizeof(*fx.ctl) * WEFT_QPS);
 	memset(fx.mr, 0, sizeof(*fx.mr) * WEFT_MRS);
 	memset(fx.run, 0, sizeof(*fx.run));
+	for (int i = 0; i < FX_RQS; i++)
+		memset(fx.rq[i], 0, sizeof(*fx.rq[i]));
 	*fx.cfg = (struct weft_devcfg){
 		.abi = WEFT_ABI,
 		.ifindex = LOOPBACK,
@@ -132,5 +134,36 @@ struct weft_wqe *fx_post_ask(struct fx_qp *q, enum weft_wqe_op op, uint64_t loff
 	e->op = op;
 	e->lkey = FX_T_KEY;
 	e->rkey = FX_S_KEY;
+	return e;
+}
+
+struct weft_wqe *fx_post_send(struct fx_qp *q, uint64_t loff, uint32_t len)
+{
+	struct weft_wqe *e = &q->ring->sq[q->ring->sq_prod & (WEFT_SQ_DEPTH - 1)];
+
+	fx_post(q, loff, 0, len);
+	e->op = WEFT_WQE_SEND;
+	e->rkey = 0;
+	return e;
+}
+
+struct fx_rq *fx_recv_on(struct fx_qp *q, bool shared)
+{
+	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights |= WEFT_ACCESS_LOCAL_WRITE;
+	q->ctl->rq = FX_RQ_IDX(q->v6) + 1;
+	q->ctl->rq_mask = FX_RQ_DEPTH - 1;
+	if (shared)
+		q->ctl->flags |= WEFT_QPF_SRQ;
+	return fx.rq[q->v6];
+}
+
+struct weft_rqe *fx_recv(struct fx_rq *rq, const struct fx_piece *pieces, int n)
+{
+	struct weft_rqe *e = &rq->e[rq->head.prod % FX_RQ_DEPTH];
+
+	memset(e, 0, sizeof(*e));
+	for (int i = 0; i < n; i++)
+		e->sge[i] = (struct weft_rq_sge){ pieces[i].off, pieces[i].len, FX_T_KEY };
+	rq->head.prod++;
 	return e;
 }

@@ -13,6 +13,9 @@ static void packet(struct pkt *p, struct fx_qp *q, int op)
 	case WEFT_OP_ACK: pkt_ack(p, q->peer, FX_PSN, FX_PSN + 1, 0); break;
 	case WEFT_OP_NAK: pkt_nak(p, q->peer, FX_PSN, WEFT_NAK_KEY); break;
 	case WEFT_OP_READ: pkt_read(p, q->peer, FX_PSN, 0, 100); break;
+	case WEFT_OP_SEND: pkt_send(p, q->peer, FX_PSN, 0, random_bytes(7), 100); break;
+	case WEFT_OP_RNR: pkt_rnr(p, q->peer, FX_PSN, 0); break;
+	case WEFT_OP_RESUME: pkt_resume(p, q->peer, 1); break;
 	case WEFT_OP_REPLY:
 		pkt_read(&read, q, FX_PSN, 0, 100);
 		pkt_answer(p, &read, q->peer, FX_PSN, 0, random_bytes(7), 100);
@@ -22,17 +25,26 @@ static void packet(struct pkt *p, struct fx_qp *q, int op)
 	}
 }
 
-#define EACH_OP(op) for (int op = WEFT_OP_DATA; op <= WEFT_OP_REPLY; op++)
+#define EACH_OP(op) for (int op = WEFT_OP_DATA; op <= WEFT_OP_RESUME; op++)
 
+/* Nobody answers it. */
 static bool is_reply(int op)
 {
-	return op == WEFT_OP_ACK || op == WEFT_OP_NAK || op == WEFT_OP_REPLY;
+	return op == WEFT_OP_ACK || op == WEFT_OP_NAK || op == WEFT_OP_REPLY || op >= WEFT_OP_RNR;
 }
 
-/* What a reply is about: a READ if it is to bring something. */
+static bool brings_bytes(int op)
+{
+	return op == WEFT_OP_DATA || op == WEFT_OP_SEND || op == WEFT_OP_REPLY;
+}
+
+/* What a reply is about: a READ if it is to bring something; and a receive for what takes one. */
 static void send_one(struct fx_qp *q, int op)
 {
-	if (op == WEFT_OP_REPLY)
+	fx_recv(fx_recv_on(q, false), &(struct fx_piece){ 0, 100 }, 1);
+	if (op == WEFT_OP_RNR)
+		fx_post_send(q, 0, 100);
+	else if (op == WEFT_OP_REPLY)
 		fx_post_ask(q, WEFT_WQE_READ, 0, 0, 100);
 	else
 		fx_post(q, 0, 0, 100);
@@ -44,9 +56,10 @@ static void send_one(struct fx_qp *q, int op)
 static void admit__good(void **state)
 {
 	static const int verdict[] = {
-		[WEFT_OP_DATA] = XDP_TX,   [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP,
-		[WEFT_OP_READ] = XDP_TX,   [WEFT_OP_FADD] = XDP_TX,  [WEFT_OP_CSWAP] = XDP_TX,
-		[WEFT_OP_REPLY] = XDP_DROP
+		[WEFT_OP_DATA] = XDP_TX,    [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP,
+		[WEFT_OP_READ] = XDP_TX,    [WEFT_OP_FADD] = XDP_TX,  [WEFT_OP_CSWAP] = XDP_TX,
+		[WEFT_OP_REPLY] = XDP_DROP, [WEFT_OP_SEND] = XDP_TX,  [WEFT_OP_RNR] = XDP_DROP,
+		[WEFT_OP_RESUME] = XDP_DROP
 	};
 	static const char *const counters[] = {
 		[WEFT_OP_DATA] = "rx_data rx_bytes=100 tx_ack",
@@ -56,6 +69,9 @@ static void admit__good(void **state)
 		[WEFT_OP_FADD] = "rx_ask tx_ack",
 		[WEFT_OP_CSWAP] = "rx_ask tx_ack",
 		[WEFT_OP_REPLY] = "rx_ack rx_reply rx_bytes=100 absorbed",
+		[WEFT_OP_SEND] = "rx_data rx_bytes=100 tx_ack",
+		[WEFT_OP_RNR] = "rx_ack rx_rnr absorbed",
+		[WEFT_OP_RESUME] = "rx_resume doorbell absorbed",
 	};
 
 	(void)state;
@@ -73,7 +89,7 @@ static void admit__good(void **state)
 			pkt_frame(&p, &f);
 			assert_int_equal(fx_run(FX_NIC, &f), verdict[op]);
 			expect_counters(counters[op]);
-			if (op == WEFT_OP_DATA || op == WEFT_OP_REPLY)
+			if (brings_bytes(op))
 				memcpy(fx.want + FX_T_OFF, random_bytes(7), 100);
 			expect_pools();
 		}
@@ -109,7 +125,7 @@ static bool opcode(struct pkt *p, struct fx_qp *q, uint32_t way)
 {
 	(void)q;
 	p->h.op = way;
-	return way < WEFT_OP_DATA || way > WEFT_OP_REPLY;
+	return way < WEFT_OP_DATA || way > WEFT_OP_RESUME;
 }
 
 static bool unknown_qpn(struct pkt *p, struct fx_qp *q, uint32_t way)
@@ -201,12 +217,12 @@ static bool length(struct pkt *p, struct fx_qp *q, uint32_t way)
 	return true;
 }
 
-/* Cut in transit with lengths corrected; only DATA and REPLY bring something. */
+/* Cut in transit with lengths corrected; or bytes where there are none. */
 static bool length_agreed(struct pkt *p, struct fx_qp *q, uint32_t way)
 {
 	(void)q;
 	(void)way;
-	if (p->h.op == WEFT_OP_DATA || p->h.op == WEFT_OP_REPLY) {
+	if (brings_bytes(p->h.op)) {
 		p->len -= 1;
 	} else {
 		p->payload = random_bytes(1);

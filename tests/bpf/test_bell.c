@@ -154,7 +154,8 @@ static void bell__malformed(void **state)
 
 			for (int op = 0; op < 8; op++) {
 				if (cpu ? op == WEFT_DB_GROW
-					: op == WEFT_DB_POST || op == WEFT_DB_LOOK)
+					: op == WEFT_DB_POST || op == WEFT_DB_LOOK ||
+						    op == WEFT_DB_RESUME)
 					continue;
 				doorbell_frame(&f, op, q->ctl->qpn, 60);
 				expect_inert(p, &f, XDP_DROP, "drop.doorbell");

@@ -196,8 +196,8 @@ static void post__nonsense(void **state)
 		uint32_t op, len, moff, mlen;
 	} cases[] = {
 		{ WEFT_WQE_OP_COUNT, 8, 0, 8 },
-		{ 0x80000000u, 8, 0, 8 },
-		{ ~0u, 8, 0, 8 },
+		{ 0x8000, 8, 0, 8 },
+		{ 0xffff, 8, 0, 8 },
 		{ WEFT_WQE_FADD, 7, 0, 7 },
 		{ WEFT_WQE_FADD, 9, 0, 9 },
 		{ WEFT_WQE_CSWAP, 0, 0, 0 },

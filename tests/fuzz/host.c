@@ -88,6 +88,12 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		return k == FX_OWNER ? fx.rings : NULL;
 	if (map == fx.rings)
 		return ENTRY(fx.rings, WEFT_PROC_QPS);
+	for (int i = 0; i < FX_RQS; i++) {
+		if (map == &rqs && k == FX_RQ_IDX(i))
+			return fx.rq[i];
+		if (map == fx.rq[i])
+			return k <= FX_RQ_DEPTH ? (struct weft_rqe *)fx.rq[i] + k : NULL;
+	}
 	if (map == &events)
 		return k == FX_CQ && h.cq ? &h.cq : NULL;
 	if (map == &pools)
@@ -313,6 +319,8 @@ int fx_load(void)
 	fx.mr = calloc(WEFT_MRS, sizeof(*fx.mr));
 	fx.ctl = calloc(WEFT_QPS, sizeof(*fx.ctl));
 	fx.rings = pages(WEFT_PROC_QPS * sizeof(*fx.rings), 0);
+	for (int i = 0; i < FX_RQS; i++)
+		fx.rq[i] = calloc(1, sizeof(*fx.rq[i]));
 	fx.source = malloc(FX_POOL);
 	for (int i = 0; i < FX_CHUNKS; i++) {
 		h.chunk_t[i] = malloc(WEFT_CHUNK);

@@ -116,7 +116,6 @@ struct weft_qp {
 	uint32_t wr_len[WEFT_DEPTH]; /* of the whole request */
 	uint8_t wr_op[WEFT_DEPTH];   /* enum weft_wr_op */
 	uint8_t wr_how[WEFT_DEPTH];  /* WEFT_HOW_* */
-	uint32_t wr_msn[WEFT_DEPTH]; /* messages posted before it */
 	uint32_t msn;                /* messages posted */
 	uint32_t fill;               /* weft_post(): entries written, not yet posted */
 	struct weft_mr *inl;  /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */

@@ -111,7 +111,6 @@ static void note(struct weft_qp *qp, uint32_t at, uint64_t wr_id, uint32_t len, 
 	qp->wr_len[i] = len;
 	qp->wr_op[i] = op;
 	qp->wr_how[i] = how;
-	qp->wr_msn[i] = qp->msn;
 }
 
 int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
@@ -227,6 +226,14 @@ static int put_inline(struct weft_qp *qp, const struct weft_wr *wr, uint32_t pro
 	return 0;
 }
 
+/* Does the peer count a message with this entry? A request that is one has it with its last piece. */
+static bool ends_message(const struct weft_qp *qp, uint32_t at)
+{
+	uint32_t i = at & (WEFT_DEPTH - 1);
+
+	return !(qp->wr_how[i] & WEFT_HOW_PART) || !is_message(qp->wr_op[i]);
+}
+
 /* One request of len bytes, whose pieces are g, from entry prod on; how many entries it took. */
 static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const struct weft_sge *g,
 			   unsigned nsge, uint32_t len, uint32_t posted)
@@ -258,8 +265,7 @@ static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const s
 				e->flags |= WEFT_WQE_SOL;
 		}
 		moff += g[i].len;
-		if (!part || !is_message(wr->op))
-			qp->msn++;
+		qp->msn += ends_message(qp, at);
 		n++;
 	}
 	return n;
@@ -320,11 +326,15 @@ uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod)
  */
 uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod)
 {
-	for (; qp->bye_ok && done != prod; done++) {
-		uint32_t i = done & (WEFT_DEPTH - 1);
+	uint32_t msn = qp->msn; /* of messages posted before entry `done` */
 
-		if (!is_message(qp->wr_op[i]) || (int32_t)(qp->bye_arrived - qp->wr_msn[i]) <= 0)
+	for (uint32_t at = done; at != prod; at++)
+		msn -= ends_message(qp, at);
+	for (; qp->bye_ok && done != prod; done++) {
+		if (!is_message(qp->wr_op[done & (WEFT_DEPTH - 1)]) ||
+		    (int32_t)(qp->bye_arrived - msn) <= 0)
 			break;
+		msn += ends_message(qp, done);
 	}
 	return done;
 }

@@ -234,6 +234,14 @@ void weft_cq_quiesce(struct weft_cq *cq, struct weft_qp *qp)
 
 /* ---- poll ---- */
 
+/* Bytes have come into the copy of a staged region: on to where they belong. */
+static bool copied_out(const struct weft_qp *qp, uint32_t i)
+{
+	const struct weft_sge *g = &qp->staged[i];
+
+	return !weft_stage_out(g->mr, g->off, g->len);
+}
+
 static int take(struct weft_qp *qp, struct weft_wc *wc, int n)
 {
 	uint32_t prod = __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE), polled = qp->polled;
@@ -265,6 +273,13 @@ static int take(struct weft_qp *qp, struct weft_wc *wc, int n)
 
 		if ((int32_t)(polled - done) >= 0)
 			st = polled == qp->err_at ? (enum weft_wc_status)status : WEFT_WC_FLUSH_ERR;
+		else if (qp->wr_how[i] & WEFT_HOW_STAGE && !copied_out(qp, i))
+			qp->copy_failed = true;
+		if (qp->copy_failed && !(qp->wr_how[i] & WEFT_HOW_PART)) {
+			qp->copy_failed = false;
+			if (st == WEFT_WC_SUCCESS)
+				st = WEFT_WC_LOC_PROT_ERR;
+		}
 		if (qp->wr_how[i] & WEFT_HOW_PART ||
 		    (qp->wr_how[i] & WEFT_HOW_QUIET && st == WEFT_WC_SUCCESS))
 			continue;

@@ -98,6 +98,7 @@ struct weft_cq {
 
 #define WEFT_HOW_PART  0x1 /* another entry belongs to the same request */
 #define WEFT_HOW_QUIET 0x2 /* no completion unless it fails */
+#define WEFT_HOW_STAGE 0x4 /* what it brings goes on from the copy: qp->staged */
 
 /* One connection. Data path fields first. */
 struct weft_qp {
@@ -118,6 +119,8 @@ struct weft_qp {
 	uint8_t wr_how[WEFT_DEPTH];  /* WEFT_HOW_* */
 	uint32_t msn;                /* messages posted */
 	uint32_t fill;               /* weft_post(): entries written, not yet posted */
+	struct weft_sge *staged;     /* [WEFT_DEPTH], with WEFT_HOW_STAGE; NULL: none yet */
+	bool copy_failed;            /* take(): of a part of the request at hand */
 	struct weft_mr *inl;  /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */
 	struct weft_srq *rq;  /* its receive queue, own or shared; NULL: none */
 	uint32_t recv_polled; /* receives handed out */

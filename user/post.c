@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Posting requests: into the shared ring, and the doorbell when no token is at work. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -234,12 +235,26 @@ static bool ends_message(const struct weft_qp *qp, uint32_t at)
 	return !(qp->wr_how[i] & WEFT_HOW_PART) || !is_message(qp->wr_op[i]);
 }
 
+/* What READs and atomics bring into staged memory is copied out when they are polled. */
+static int prepare_out(struct weft_qp *qp, const struct weft_sge *g, unsigned n)
+{
+	for (; n && !qp->staged; n--, g++) {
+		if (g->mr->mode != WEFT_MR_STAGE)
+			continue;
+		qp->staged = calloc(WEFT_DEPTH, sizeof(*qp->staged));
+		if (!qp->staged)
+			return weft_err_quiet(ENOMEM, qp->dev->ifname, "out of memory");
+	}
+	return 0;
+}
+
 /* One request of len bytes, whose pieces are g, from entry prod on; how many entries it took. */
 static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const struct weft_sge *g,
 			   unsigned nsge, uint32_t len, uint32_t posted)
 {
 	unsigned how = wr->flags & WEFT_WR_UNSIGNALED ? WEFT_HOW_QUIET : 0;
 	uint32_t moff = 0, n = 0;
+	unsigned stage;
 
 	for (unsigned i = 0; i < nsge; i++) {
 		uint32_t at = qp->fill + n;
@@ -250,7 +265,10 @@ static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const s
 		if (!g[i].len && (len || i))
 			continue;
 		put(qp, at, &g[i], wr->rkey, wr->roff + moff, posted);
-		note(qp, at, wr->wr_id, len, wr->op, how | (part ? WEFT_HOW_PART : 0));
+		stage = g[i].mr->mode == WEFT_MR_STAGE && !is_message(wr->op) ? WEFT_HOW_STAGE : 0;
+		if (stage)
+			qp->staged[at & (WEFT_DEPTH - 1)] = g[i];
+		note(qp, at, wr->wr_id, len, wr->op, how | stage | (part ? WEFT_HOW_PART : 0));
 		e->op = (unsigned)wr->op;
 		e->operand = wr->operand;
 		e->compare = wr->compare;
@@ -295,7 +313,7 @@ int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 			err = put_inline(qp, wr, qp->fill, &one);
 			g = &one;
 		} else {
-			err = is_message(wr->op) ? copy_in(qp, g, nsge) : 0;
+			err = is_message(wr->op) ? copy_in(qp, g, nsge) : prepare_out(qp, g, nsge);
 		}
 		if (err)
 			break;

@@ -341,6 +341,7 @@ static void release(struct weft_qp *qp)
 	dev->priv->qp_free(dev, qp->num, f.why ? &f : NULL);
 	weft_recv_detach(qp);
 	weft_inline_free(qp);
+	free(qp->staged);
 
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(qp, link);

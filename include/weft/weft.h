@@ -187,7 +187,8 @@ int weft_mr_dereg_many(struct weft_mr *const *mr, int n);
 
 /*
  * Between the memory of a staged region and the copy that peers reach; does nothing for others. IN:
- * peers see it. OUT: what peers wrote comes into the memory. Posting copies in what it sends, by itself.
+ * peers see it. OUT: what peers wrote comes into the memory. Posting copies in what it sends, and polling copies
+ * out what READs and atomics brought, by themselves; of receives that is yours to do.
  * -EINVAL bounds, or what the region's function returned.
  */
 #define WEFT_SYNC_IN  1

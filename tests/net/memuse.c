@@ -158,6 +158,56 @@ static void staged_device(void)
 	need(!weft_mr_dereg(mr), "deregister");
 	result(weft_mr_reg_many(m.b, NULL, &r, 1, &mr) == -ENODEV, "when registering: %s",
 	       weft_strerror_last());
+	gpu.err = 0;
+}
+
+/* What READs and atomics bring into such memory is there when their completion is. */
+static void staged_target(void)
+{
+	const struct weft_stage_copy copy = { gpu_in, gpu_out, &gpu };
+	struct weft_mr_range r = { .len = sizeof(gpu.mem),
+				   .access = WEFT_LOCAL_WRITE,
+				   .copy = &copy };
+	struct weft_sge g[] = { { NULL, 1000, 5000 }, { NULL, 7, 0 }, { NULL, 50001, 3333 } };
+	struct weft_sge word = { NULL, 8, 8 };
+	struct weft_wr wr[] = {
+		{ .op = WEFT_WR_READ, .sge = g, .nsge = 3 },
+		{ .op = WEFT_WR_FETCH_ADD, .sge = &word, .nsge = 1, .operand = 5 }
+	};
+	struct weft_mr *mr, *there;
+	struct weft_wc wc[2];
+	uint64_t old, *p;
+	uint8_t *mem;
+	int n = 0;
+
+	need(!weft_alloc(m.b, 10000, (void **)&mem) &&
+		     !weft_mr_reg(m.b, NULL, mem, 10000, WEFT_REMOTE_READ | WEFT_REMOTE_ATOMIC,
+				  &there) &&
+		     !weft_mr_reg_many(m.a, NULL, &r, 1, &mr),
+	     "register");
+	pattern(mem, 10000, 17);
+	p = (uint64_t *)mem + 1200;
+	old = *p;
+	g[0].mr = g[1].mr = g[2].mr = word.mr = mr;
+	wr[0].rkey = wr[1].rkey = weft_mr_key(there);
+	wr[1].roff = 9600;
+	need(weft_post(m.qp, wr, 2) == 2, "post");
+	for (double end = now_s() + 10; n < 2 && now_s() < end;)
+		n += weft_cq_poll(weft_qp_cq(m.qp), wc + n, 2 - n);
+	result(n == 2 && !wc[0].status && !wc[1].status && !memcmp(gpu.mem + 1000, mem, 5000) &&
+		       !memcmp(gpu.mem + 50001, mem + 5000, 3333) &&
+		       !memcmp(gpu.mem + 8, &old, 8) && *p == old + 5,
+	       "a READ in pieces and an atomic: polled, they are in the device's memory");
+	gpu.err = -EIO;
+	need(weft_post(m.qp, wr, 1) == 1, "post");
+	n = 0;
+	for (double end = now_s() + 10; !n && now_s() < end;)
+		n = weft_cq_poll(weft_qp_cq(m.qp), wc, 1);
+	result(n == 1 && wc[0].status == WEFT_WC_LOC_PROT_ERR &&
+		       weft_qp_status(m.qp) == WEFT_WC_SUCCESS,
+	       "what cannot be copied out fails, and the QP works on");
+	gpu.err = 0;
+	need(!weft_mr_dereg(mr) && !weft_mr_dereg(there) && !weft_free(m.b, mem), "deregister");
 }
 
 /* ---- many at once ---- */
@@ -277,7 +327,7 @@ static void shown(void)
 int main(int argc, char **argv)
 {
 	static const struct part parts[] = {
-		PART(at_run_time),  PART(staged_file), PART(staged_device),
+		PART(at_run_time),  PART(staged_file), PART(staged_device), PART(staged_target),
 		PART(many_at_once), PART(windows),     { NULL, NULL },
 	};
 	static const struct part show[] = { PART(shown), { NULL, NULL } };

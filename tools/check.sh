@@ -142,12 +142,13 @@ verdict() {
 	fi
 }
 # What failed, in short, is said again at the end, for whoever sees no more of a long output: of suite
-# $1 with the output $2 each "not ok" with 8 comments on either side, or the last lines if there is none.
+# $1 with the output $2 each "not ok" with up to 8 lines of what is said on either side of it, or the
+# last lines if there is none.
 reasons() {
 	echo "$1:"
 	awk '/^not ok/ { for (i = n < 8 ? 0 : n - 8; i < n; i++) print held[i]; print; n = 0; behind = 8; found = 1; next }
 		{ last[NR % 8] = $0 }
-		!/^#/ { n = behind = 0; next }
+		/^(ok |1\.\.)/ { n = behind = 0; next }
 		behind > 0 { behind--; print; next }
 		{ held[n++] = $0 }
 		END { if (!found) for (i = NR > 8 ? NR - 7 : 1; i <= NR; i++) print last[i % 8] }' "$2"

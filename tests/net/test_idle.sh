@@ -16,7 +16,7 @@ ticks() {
 lab_begin
 lab_pair 3498
 serve s "$LAB_B" --qps 10 --region 1m --conns 10 "$LAB_IF_B=:7000"
-writer c "$LAB_A" --qps 10 --idle 20 "$LAB_IF_A=10.9.0.2:7000"
+writer c "$LAB_A" --qps 10 --idle 60 "$LAB_IF_A=10.9.0.2:7000"
 until_true 20 eval '[ "$(grep -c connected "$LAB_TMP/c")" = 10 ]'
 sleep 1
 json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")

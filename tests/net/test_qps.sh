@@ -115,10 +115,12 @@ waiting() {
 	handed=$(counter "$LAB_A" "$LAB_IF_A" handed)
 	t "handed > 0" "by tokens of the others ($handed)"
 	kill -CONT "${stopped[@]}"
+	: >"$LAB_TMP/ends"
 	for i in 0 1 2 3; do
-		finish "${stopped[i]}" "c$i" || ok=1
+		finish "${stopped[i]}" "c$i" >>"$LAB_TMP/ends" || ok=1
 	done
-	finish "$SERVER" s || ok=1
+	finish "$SERVER" s >>"$LAB_TMP/ends" || ok=1
+	note "$(<"$LAB_TMP/ends")"
 	t "ok == 0" "and they find all of it completed"
 	over "${busy[@]}" || ok=1
 	note "$(cat "$LAB_TMP"/perf[0-2])"

@@ -17,7 +17,7 @@ say   = @$(if $(V),:,printf '  %-8s %s\n' $(1) $(2))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all unit fast-tests tests demo check check-fast check-vm sim drill bench coverage lint format \
+.PHONY: all unit fast-tests tests demo check check-fast check-vm sim drill bench bench-vm coverage lint format \
 	clean help
 
 all:
@@ -50,7 +50,7 @@ SIM_COV    := $(addsuffix -cov,$(SIM))
 BPF_TEST   := $(if $(wildcard tests/bpf/*.c),$(O)/tests/bpf/weft-bpf-test)
 
 # ---- probes: once, and not for targets that install what is missing ----------------------------
-NO_PROBE := demo check check-fast bench deb uninstall lint format clean help
+NO_PROBE := demo check check-fast bench bench-vm deb uninstall lint format clean help
 ifneq ($(filter-out $(NO_PROBE),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -241,6 +241,11 @@ bench:
 	@$(SUBMAKE) all bench-programs
 	@O=$(O) tools/bench/bench.sh $(ONLY)
 
+bench-vm:
+	@tools/install-deps.sh bench-vm
+	@$(SUBMAKE) all
+	@O=$(O) vm/bench.sh $(ONLY)
+
 .PHONY: bench-programs
 bench-programs: $(BENCHES)
 
@@ -266,6 +271,7 @@ help:
 	@echo 'make fuzz [TIME=N]   the fuzzers, N seconds in all; root: the loaded programs and rings too'
 	@echo 'make coverage        line coverage of the protocol core under the simulator'
 	@echo 'make bench [ONLY=R]  install the peers, measure, write $(O)/bench.json'
+	@echo 'make bench-vm        weft and rdma_rxe (Soft-RoCE) in one guest (QEMU); $(O)/bench-vm.json'
 	@echo 'make lint | format   style checks | apply clang-format'
 	@echo 'make install         into $$(DESTDIR)$$(PREFIX), PREFIX=$(PREFIX); also uninstall'
 	@echo 'make deb             packages for Debian, in $(O)/deb'

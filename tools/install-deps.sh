@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Install what a job needs and this Debian lacks: install-deps.sh [build|demo|check|bench|deb].
+# Install what a job needs and this Debian lacks: install-deps.sh [build|demo|check|bench|bench-vm|deb].
 set -u
 # shellcheck source=tools/packages.sh
 . "$(dirname "$0")/packages.sh"
@@ -11,9 +11,10 @@ build) want=("${PKGS_build[@]}") ;;
 demo) want=("${PKGS_demo[@]}") ;;
 check) want=("${PKGS_check[@]}") ;;
 bench) want=("${PKGS_bench[@]}") ;;
+bench-vm) want=("${PKGS_bench_vm[@]}") ;;
 deb) want=("${PKGS_deb[@]}") ;;
 *)
-	echo "usage: install-deps.sh [build|demo|check|bench|deb]" >&2
+	echo "usage: install-deps.sh [build|demo|check|bench|bench-vm|deb]" >&2
 	exit 2
 	;;
 esac

@@ -57,6 +57,8 @@ declare -A PKG_PROVIDES=(
 	[abigail-tools]=cmd:abidiff
 	[bash-completion]=file:/usr/share/bash-completion/bash_completion
 	[tshark]=cmd:tshark
+	[perftest]=cmd:ib_write_bw
+	[ibverbs-providers]=file:/etc/libibverbs.d/rxe.driver
 	[tcpdump]=cmd:tcpdump
 )
 
@@ -67,11 +69,13 @@ PKGS_tests=(libcmocka-dev)
 PKGS_deb=("${PKGS_build[@]}" "${PKGS_tests[@]}" llvm procps dpkg-dev debhelper cpio)
 PKGS_demo=("${PKGS_build[@]}" llvm iproute2 procps util-linux ethtool iperf3 jq)
 PKGS_bench=("${PKGS_demo[@]}" ucx-utils sockperf)
+PKGS_guests=(qemu-system-x86 busybox-static kmod cpio xz-utils zstd iputils-ping xdp-tools)
+PKGS_bench_vm=("${PKGS_demo[@]}" "${PKGS_guests[@]}" perftest ibverbs-providers)
 PKGS_check=("${PKGS_demo[@]}" "${PKGS_tests[@]}"
 	clang-16 clang-format cppcheck shellcheck lcov mandoc # sources
 	libclang-rt-14-dev                                    # fuzzers
-	qemu-system-x86 busybox-static kmod cpio xz-utils zstd # guests
-	iputils-ping xdp-tools tmux curl tshark tcpdump       # networks
+	"${PKGS_guests[@]}"
+	tmux curl tshark tcpdump                              # networks
 	clang-14 clang-19 gcc-aarch64-linux-gnu qemu-user-static # build matrix
 	g++ pkgconf dpkg-dev debhelper lintian abigail-tools bash-completion) # packaging
 

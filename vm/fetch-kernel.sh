@@ -17,7 +17,9 @@ dir=$out/linux-$want
 members=('./boot/vmlinuz-*' './boot/config-*' './lib/modules/*/modules.*')
 for module in drivers/net/{veth,tun,virtio_net,net_failover} net/core/failover 'drivers/virtio/virtio*' \
 	drivers/net/vmxnet3/vmxnet3 drivers/net/ethernet/intel/e1000/e1000 \
-	net/sched/{sch_ingress,cls_bpf}; do
+	net/sched/{sch_ingress,cls_bpf} \
+	drivers/infiniband/{core/{ib_core,ib_uverbs},sw/rxe/rdma_rxe} net/ipv{4,6}/'*'udp_tunnel \
+	crypto/crc32_generic arch/x86/crypto/crc32-pclmul; do
 	members+=("./lib/modules/*/kernel/$module.ko*")
 done
 

@@ -13,6 +13,8 @@ export LAB_BUILD=$O
 . tests/net/lab.sh
 # shellcheck source=tools/bench/measure.sh
 . tools/bench/measure.sh
+# shellcheck source=tools/bench/report.sh
+. tools/bench/report.sh
 # shellcheck source=tools/bench/peers.sh
 . tools/bench/peers.sh
 # shellcheck source=tools/bench/weft.sh
@@ -95,34 +97,6 @@ alternate() {
 	read -ra peers <<<"${tcp[$cc]}"
 }
 
-json_list() {
-	printf '%s\n' "$@" | jq -s .
-}
-
-# One result as JSON; a row that could not be measured has no value.
-result() {
-	local value=null peer_value=null
-
-	[ ${#values[@]} -gt 0 ] && value=$(median "${values[@]}")
-	[ ${#peers[@]} -gt 0 ] && peer_value=$(median "${peers[@]}")
-	jq -cn --arg name "$name" --arg unit "$unit" --arg better "$better" --arg peer "$peer" \
-		--argjson value "$value" --argjson peer_value "$peer_value" --argjson bar "$bar" \
-		--argjson samples "$(json_list ${values[@]+"${values[@]}"})" \
-		--argjson peer_samples "$(json_list ${peers[@]+"${peers[@]}"})" \
-		--argjson paired "$([ "$peer_how" = pairs ] && echo true || echo false)" '
-		def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
-		(if $peer_value == null then null
-		 elif $paired then [$samples, $peer_samples] | transpose | map(.[0] / .[1]) | median
-		 else $value / $peer_value end) as $ratio |
-		(if $peer == "" then $value else $ratio end) as $got |
-		{ name: $name, value: $value, unit: $unit, better: $better,
-		  peer: (if $peer == "" then null else $peer end), peer_value: $peer_value,
-		  ratio: $ratio, bar: $bar,
-		  met: (if $got == null or $bar == null then null
-			elif $better == "higher" then $got >= $bar else $got <= $bar end),
-		  samples: $samples, peer_samples: $peer_samples }'
-}
-
 best_cc() {
 	local row
 
@@ -132,11 +106,7 @@ best_cc() {
 }
 
 write_json() {
-	local commit
-
-	commit=$(git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
-	jq -s --arg kernel "$(uname -r)" --arg commit "${commit:-unknown}" \
-		--arg cpu "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc --all) cores" \
+	jq -s --arg kernel "$(uname -r)" --arg commit "$(commit)" --arg cpu "$(cpu)" \
 		--argjson alt "$ALT" --argjson secs "$SECS" --argjson cc "$(best_cc)" \
 		--argjson weft "${WEFT_DEFAULTS:-null}" '
 		{ kernel: $kernel, cpu: $cpu, commit: $commit,
@@ -145,22 +115,12 @@ write_json() {
 		  results: . }' "$1" >"$O/bench.json.new" && mv "$O/bench.json.new" "$O/bench.json"
 }
 
-table() {
-	jq -r 'def r: if . == null then "-" elif . >= 1000 then round else . * 1000 | round / 1000 end;
-		["row", "value", "unit", "peer", "peer value", "ratio", "bar", "met"],
-		(.results[] | [.name, (.value | r), .unit, (.peer // "-"), (.peer_value | r),
-			(.ratio | r),
-			(if .bar == null then "-" else "\(if .better == "higher" then ">=" else "<=" end) \(.bar)" end),
-			(if .met == null then "-" elif .met then "yes" else "NO" end)]) | @tsv' \
-		"$O/bench.json" |
-		awk -F'\t' '{ printf "%-27s %11s %-5s  %-19s %11s %7s  %-8s %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'
-}
-
 lab_begin
 : >"$LAB_TMP/results"
 while IFS='|' read -r name unit better peer bar how peer_how; do
 	[ -n "$name" ] || continue
 	[ -z "$ONLY" ] || [ "$ONLY" = "$name" ] || continue
+	[ "$peer_how" = pairs ] && paired=true || paired=false
 	alternate || {
 		complain "$name: not measured; see the message above"
 		failures=$((failures + 1))
@@ -169,6 +129,6 @@ while IFS='|' read -r name unit better peer bar how peer_how; do
 	result >>"$LAB_TMP/results"
 done <<<"$ROWS"
 write_json "$LAB_TMP/results" || exit 1
-table
+table "$O/bench.json"
 lab_end || failures=$((failures + 1))
 [ "$failures" -eq 0 ]

@@ -29,3 +29,12 @@ qp_idle_bytes|B|lower||65536|weft_idle_bytes|
 adopt_gb_per_s|GB/s|higher|memcpy_64m|null|weft_register adopt|weft_register memcpy
 register_us|us|lower||null|weft_register alloc|
 '
+
+# Those of `make bench-vm`, in one guest (vm/guest-bench.sh): the arguments of weft perf and of perftest.
+# Gb/s is of what weft perf calls goodput, us its median latency; the ratio is the median of those of pairs.
+VM_ROWS='
+vm_write_bw_1m|Gb/s|higher|rdma_rxe|2|write --size 1m|ib_write_bw -s 1048576
+vm_write_lat_64|us|lower|rdma_rxe|0.8|write --size 64 --lat|ib_write_lat -s 64
+vm_read_bw_1m|Gb/s|higher|rdma_rxe|null|read --size 1m|ib_read_bw -s 1048576
+vm_read_lat_64|us|lower|rdma_rxe|null|read --size 64 --lat|ib_read_lat -s 64
+'

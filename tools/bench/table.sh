@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Show bench.json as Markdown: table.sh [--update]; --update puts it into docs/performance.md.
+# Show bench.json, or with --vm bench-vm.json, as Markdown: table.sh [--vm] [--update]; --update puts it
+# into docs/performance.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-json=${O:-build}/bench.json
+bench=bench vm=''
+[ "${1:-}" != --vm ] || { bench=bench-vm vm=vm- && shift; }
+json=${O:-build}/$bench.json
 page=docs/performance.md
 
 usage() {
-	echo "usage: table.sh [--update]" >&2
+	echo "usage: table.sh [--vm] [--update]" >&2
 	exit 2
 }
 
@@ -30,23 +33,26 @@ results() {
 }
 
 machine() {
-	jq -r '"| | |", "|---|---|", "| CPU | \(.cpu) |", "| kernel | \(.kernel) |",
+	jq -r '(.defaults.mtu // 3498) as $mtu | "| | |", "|---|---|", "| CPU | \(.cpu) |", "| kernel | \(.kernel) |",
 		"| commit | \(.commit) |",
+		(.perftest // empty | "| perftest | \(.) |"),
 		(.defaults | "| runs | \(.alternations) of \(.seconds) s each, alternating" +
 			(if .trial then "; a trial, too short" else "" end) + " |",
 		(.weft // empty | "| defaults | \(.evs) entropy values, cwnd \(.cwnd), UDP checksum " +
-			"\(if .csum then "on" else "off" end) on IPv4, payload \(.payload) B at MTU 3498 |"))
+			"\(if .csum then "on" else "off" end) on IPv4, payload \(.payload) B at MTU \($mtu) |"),
+		(.defaults.rxe_mtu // empty | "| rdma_rxe | payload \(.) B at MTU \($mtu) |")
 		' "$json"
 }
 
-# Replace what stands between "<!-- NAME: begin -->" and its end by the output of NAME.
+# Replace what stands between "<!-- NAME: begin -->" and its end by the output of NAME; a name of --vm
+# begins with vm-.
 update() {
 	local name new
 
 	new=$(mktemp) || exit 1
 	for name in results machine; do
 		"$name" >"$new" || exit 1
-		awk -v name="$name" -v new="$new" '
+		awk -v name="$vm$name" -v new="$new" '
 			$0 == "<!-- " name ": end -->" { skip = 0 }
 			!skip
 			$0 == "<!-- " name ": begin -->" {
@@ -59,7 +65,7 @@ update() {
 }
 
 [ $# -le 1 ] || usage
-[ -r "$json" ] || die "$json: not there; run make bench"
+[ -r "$json" ] || die "$json: not there; run make $bench"
 case ${1:-} in
 '') results && echo && machine ;;
 --update) update ;;

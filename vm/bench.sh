@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
 	--kernel) version=$2; shift ;;
 	--mtu) mtu=$2; shift ;;
 	-*) usage ;;
-	*) only+=("$1") && grep -q "^$1|" <<< "$VM_ROWS" || usage ;;
+	*) grep -q "^$1|" <<< "$VM_ROWS" || usage; only+=("$1") ;;
 	esac
 	shift
 done

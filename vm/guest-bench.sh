@@ -43,13 +43,17 @@ weft_begin() {
 	mount -t bpf bpf /sys/fs/bpf || die "no BPF file system"
 	lab_begin
 	lab_pair "$mtu"
-	build/weft -n "$LAB_A" up "$LAB_IF_A" > /tmp/up 2>&1 || die "weft up failed" /tmp/up
-	build/weft -n "$LAB_B" up "$LAB_IF_B" > /tmp/up 2>&1 || die "weft up failed" /tmp/up
+	build/weft -n "$LAB_A" up "$LAB_IF_A" > /tmp/up 2>&1 &
+	if ! build/weft -n "$LAB_B" up "$LAB_IF_B" > /tmp/up.b 2>&1 || ! wait $!; then
+		die "weft up failed" /tmp/up /tmp/up.b
+	fi
 }
 
-# weft_sample ARGS...: of weft perf. Its usual 64 MiB would take longer to fill and to compare than to send.
+# weft_sample ARGS...: of weft perf. Its usual 64 MiB would take longer to fill and to compare than to send,
+# and for latency all of the memory is written before.
 weft_sample() {
-	local server
+	local server region=16m
+	! is_latency || region=1m
 	# shellcheck disable=SC2046 # words
 	lab_spawn $(on_cpu 0) build/weft -n "$LAB_B" perf server -p $weft_port "$LAB_IF_B" > /tmp/server 2>&1
 	server=$LAB_SPAWNED
@@ -57,7 +61,7 @@ weft_sample() {
 		complain "$row: weft perf server does not start" /tmp/server || return
 	# shellcheck disable=SC2046
 	timeout 60 $(on_cpu 1) build/weft -n "$LAB_A" perf "$1" "$LAB_IF_A" 10.9.0.2:$weft_port --verify \
-		--region 16m --time "$secs" -j "${@:2}" > /tmp/client 2> /tmp/client.err ||
+		--region $region --time "$secs" -j "${@:2}" > /tmp/client 2> /tmp/client.err ||
 		complain "$row: weft perf: status $?" /tmp/client.err /tmp/server || return
 	lab_stop "$server"
 	echo "# sample $row weft $(< /tmp/client)"

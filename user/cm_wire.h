@@ -15,8 +15,9 @@
  * CONFIRM (passive side, one byte: somebody has accepted it); from then on the
  * stream is silent until one side says BYE and closes. Without CONFIRM the active
  * side is not connected. A passive side with many strangers may say PROBE before its
- * REPLY, which the active side answers by ALIVE (one byte each). All numbers are
- * big-endian.
+ * REPLY, which the active side answers by ALIVE (one byte each). Between CONFIRM
+ * and BYE there may be PINGs (one byte), of which only TCP takes notice. All numbers
+ * are big-endian.
  *
  * REQUEST and REPLY, 80 bytes and the private data:
  *    0  magic "WEFT"              28  UDP port on which the sender listens
@@ -48,6 +49,7 @@
 #define WEFT_CM_CONFIRM   0x43
 #define WEFT_CM_PROBE     0x50
 #define WEFT_CM_ALIVE     0x41
+#define WEFT_CM_PING      0x4b
 #define WEFT_CM_BYE_MAGIC 0x57425945u
 #ifndef WEFT_CM_BYE_LEN
 #define WEFT_CM_BYE_LEN 12

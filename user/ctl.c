@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -33,7 +32,7 @@
 #define RNR_GAP      (200 * MS)  /* more than two probes of a peer without receives are apart */
 #define DB_FRAME_MIN 60
 
-enum tag { TAG_KICK, TAG_TIMER, TAG_NETLINK, TAG_QP };
+enum tag { TAG_KICK, TAG_TIMER, TAG_NETLINK, TAG_IDLE, TAG_QP };
 
 static void poke(struct weft_ctl *c)
 {
@@ -67,7 +66,7 @@ static void set_timer(struct weft_ctl *c, uint64_t period)
 	timerfd_settime(c->timer_fd, 0, &t, NULL);
 }
 
-static bool outstanding(const struct weft_qp *qp)
+bool weft_ctl_outstanding(const struct weft_qp *qp)
 {
 	return !qp->status && __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE) !=
 				      __atomic_load_n(&qp->ring->sq_done, __ATOMIC_ACQUIRE);
@@ -92,7 +91,7 @@ static void stop_timer(struct weft_ctl *c, uint64_t now)
 	__atomic_store_n(&c->active, 0, __ATOMIC_RELAXED);
 	__sync_synchronize();
 	for (unsigned i = 0; i < c->n; i++) {
-		if (outstanding(c->qp[i])) {
+		if (weft_ctl_outstanding(c->qp[i])) {
 			start_timer(c, now);
 			return;
 		}
@@ -104,7 +103,7 @@ static void stop_timer(struct weft_ctl *c, uint64_t now)
 /* The QP will fail for this reason, after `delay` at most; the first reason stands. */
 void weft_ctl_doom(struct weft_ctl *c, struct weft_qp *qp, enum weft_wc_status why, uint64_t delay)
 {
-	uint64_t now = weft_now_ns(), at = outstanding(qp) ? now + delay : now;
+	uint64_t now = weft_now_ns(), at = weft_ctl_outstanding(qp) ? now + delay : now;
 
 	if (!qp->doom_ns) {
 		qp->doom_why = why;
@@ -143,7 +142,7 @@ static bool due(const struct weft_qp *qp, uint64_t now)
 	if (!qp->doom_ns || qp->failing)
 		return false;
 	/* all that could still be acknowledged has been */
-	return qp->doom_ns <= now || !outstanding(qp) ||
+	return qp->doom_ns <= now || !weft_ctl_outstanding(qp) ||
 	       (r->tx_err && qp->doom_why != WEFT_WC_REM_CLOSED_ERR && r->sq_done == r->tx_err_ssn);
 }
 
@@ -165,6 +164,21 @@ static void fail_due(struct weft_ctl *c, uint64_t now)
 
 /* ---- the timer ---- */
 
+/* Has the retransmission timer expired too often since the last progress? */
+static bool retries_over(struct weft_ctl *c, struct weft_qp *qp)
+{
+	struct weft_qp_stats st = { 0 };
+
+	if (!qp->retry_cnt || c->dev->priv->qp_stats(c->dev, qp->num, &st))
+		return false;
+	/* it expires only when it is looked at */
+	if (!qp->retry_known) {
+		qp->retry_base = st.timeouts;
+		qp->retry_known = true;
+	}
+	return (uint32_t)st.timeouts - qp->retry_base > qp->retry_cnt;
+}
+
 /* True when the QP wants the short tick. */
 static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 {
@@ -178,6 +192,7 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 		qp->seen_una = una;
 		qp->seen_ns = now;
 		qp->look_ns = 0;
+		qp->retry_known = false;
 		return false;
 	}
 	/* it is there, and has nowhere to put what we send */
@@ -201,6 +216,11 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 	if (idle >= limit) {
 		weft_ctl_doom(c, qp, c->dev->down_ns ? WEFT_WC_DEV_ERR : WEFT_WC_RETRY_EXC_ERR, 0);
 	} else if (idle >= LOOK_MIN && now >= qp->look_ns) {
+		if (retries_over(c, qp)) {
+			weft_ctl_doom(c, qp,
+				      c->dev->down_ns ? WEFT_WC_DEV_ERR : WEFT_WC_RETRY_EXC_ERR, 0);
+			return true;
+		}
 		weft_doorbell(c->dev, qp->num, WEFT_DB_LOOK, DB_FRAME_MIN);
 		again = idle / 10;
 		qp->look_ns = now + (again < LOOK_MIN   ? LOOK_MIN - MS / 2
@@ -227,8 +247,9 @@ static void tick(struct weft_ctl *c, uint64_t now)
 			continue;
 		qp->seen_ns += gap;
 		check_ring(c, qp);
-		if (!outstanding(qp)) {
+		if (!weft_ctl_outstanding(qp)) {
 			qp->seen_ns = now;
+			qp->retry_known = false;
 			continue;
 		}
 		c->busy_ns = now;
@@ -246,7 +267,7 @@ static void tick(struct weft_ctl *c, uint64_t now)
 
 /* ---- the peer's stream ---- */
 
-/* Everything but silence on it is the end of the connection. */
+/* Everything but silence and PINGs on it is the end of the connection. */
 static void hear_peer(struct weft_ctl *c, struct weft_qp *qp)
 {
 	uint32_t code = WEFT_NAK_CLOSED;
@@ -257,6 +278,8 @@ static void hear_peer(struct weft_ctl *c, struct weft_qp *qp)
 		return;
 	if (n > 0) {
 		qp->bye_len += n;
+		while (qp->bye_len && qp->bye[0] == WEFT_CM_PING)
+			memmove(qp->bye, qp->bye + 1, --qp->bye_len);
 		if (qp->bye_len < sizeof(qp->bye))
 			return;
 		qp->bye_ok = !weft_cm_bye_parse(qp->bye, &code, &qp->bye_arrived);
@@ -293,6 +316,10 @@ static void handle(struct weft_ctl *c, uint64_t tag, uint64_t now)
 			tick(c, now);
 		break;
 	case TAG_NETLINK: weft_ctl_link_read(c); break;
+	case TAG_IDLE:
+		if (read(c->idle_fd, &count, sizeof(count)) == sizeof(count))
+			weft_idle_look(c, now);
+		break;
 	case TAG_QP:
 		/* by number: it may have been closed since */
 		for (unsigned i = 0; i < c->n; i++)
@@ -349,13 +376,11 @@ int weft_ctl_watch_qp(struct weft_qp *qp)
 
 int weft_ctl_watch_cm(struct weft_qp *qp)
 {
-	/* a peer that vanished without a word, for a QP that sends nothing: 11 s */
-	int one = 1, idle_s = 5, between_s = 2, tries = 3, err;
+	int err;
 
-	setsockopt(qp->cm_fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(qp->cm_fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(qp->cm_fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof(between_s));
-	setsockopt(qp->cm_fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
+	pthread_mutex_lock(&qp->dev->ctl->lock);
+	weft_idle_begin(qp->dev->ctl, qp);
+	pthread_mutex_unlock(&qp->dev->ctl->lock);
 	err = watch(qp->dev->ctl, qp->cm_fd, TAG_QP, qp->num);
 	return err ? weft_err(-err, qp->dev->ifname, "the QP cannot be watched: %s", strerror(-err))
 		   : 0;
@@ -391,6 +416,8 @@ static void release(struct weft_ctl *c)
 		close(c->nl_fd);
 	if (c->timer_fd >= 0)
 		close(c->timer_fd);
+	if (c->idle_fd >= 0)
+		close(c->idle_fd);
 	if (c->kick_fd >= 0)
 		close(c->kick_fd);
 	if (c->ep_fd >= 0)
@@ -414,7 +441,9 @@ int weft_ctl_start(struct weft_dev *dev)
 	c->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	c->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	err = c->ep_fd < 0 || c->kick_fd < 0 || c->lost_fd < 0 || c->timer_fd < 0
+	c->idle_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	c->idle_at = UINT64_MAX;
+	err = c->ep_fd < 0 || c->idle_fd < 0 || c->kick_fd < 0 || c->lost_fd < 0 || c->timer_fd < 0
 		      ? -errno
 		      : weft_ctl_link_open(c);
 	if (!err)
@@ -423,6 +452,8 @@ int weft_ctl_start(struct weft_dev *dev)
 		err = watch(c, c->timer_fd, TAG_TIMER, 0);
 	if (!err)
 		err = watch(c, c->nl_fd, TAG_NETLINK, 0);
+	if (!err)
+		err = watch(c, c->idle_fd, TAG_IDLE, 0);
 	if (!err) {
 		weft_ctl_link_ask(c);
 		sigfillset(&all);

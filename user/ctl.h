@@ -18,6 +18,8 @@ struct weft_ctl {
 	uint64_t period;           /* of the timer, 0: off */
 	uint64_t last_ns, busy_ns; /* last tick; when something was last outstanding */
 	uint64_t purge_ns;         /* when to look for dead processes' leavings again */
+	int idle_fd;               /* idle.c: a timer of its own */
+	uint64_t idle_at;          /* ns: when it fires */
 	unsigned smooth;
 	unsigned n;
 	struct weft_qp *qp[WEFT_PROC_QPS];
@@ -25,6 +27,13 @@ struct weft_ctl {
 
 /* The QP will fail for this reason, after `delay` ns at most; the first reason stands. Locked. */
 void weft_ctl_doom(struct weft_ctl *c, struct weft_qp *qp, enum weft_wc_status why, uint64_t delay);
+
+/* Posted and not complete, of a QP that works. */
+bool weft_ctl_outstanding(const struct weft_qp *qp);
+
+/* idle.c. Locked. */
+void weft_idle_begin(struct weft_ctl *c, struct weft_qp *qp);
+void weft_idle_look(struct weft_ctl *c, uint64_t now); /* idle_fd is readable */
 
 extern __thread bool weft_in_ctl_thread; /* remote_call.c: less patience with weftd */
 

@@ -134,7 +134,12 @@ struct weft_qp {
 	bool own_cq;
 	unsigned ring_idx;
 	int cm_fd; /* TCP, open for life: its end is the peer's */
-	uint32_t timeout_ms;
+	uint32_t timeout_ms, idle_ms, retry_cnt;
+	uint32_t retry_base; /* control thread: time-outs before the last progress */
+	bool retry_known;
+	bool idle_on;     /* control thread: the stream is set up for idle.c */
+	uint64_t ping_ns; /* when it was asked in vain, 0: it answers */
+	uint32_t idle_arrived;
 	uint32_t rnr_retries, seen_rnrs;
 	bool strict;
 	uint32_t seen_una, seen_done; /* control thread: progress */

@@ -12,6 +12,8 @@
 
 #define CONNECT_MS 5000
 #define TIMEOUT_MS 1000
+#define IDLE_MS    2500
+#define IDLE_MIN   2000 /* a kernel asks once a second; that may get lost, and be made up for */
 
 int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o)
 {
@@ -28,6 +30,8 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 		o->cwnd = WEFT_CWND_DEFAULT;
 	if (!o->timeout_ms)
 		o->timeout_ms = TIMEOUT_MS;
+	if (!o->idle_ms)
+		o->idle_ms = IDLE_MS;
 	if (!o->connect_ms)
 		o->connect_ms = CONNECT_MS;
 	if (o->evs > WEFT_EV_MAX)
@@ -38,6 +42,11 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 	if (o->timeout_ms < 10 || o->timeout_ms > 600000)
 		return weft_err(EINVAL, dev->ifname, "timeout_ms is %u; 10 to 600000",
 				o->timeout_ms);
+	if ((o->idle_ms < IDLE_MIN || o->idle_ms > 600000) && o->idle_ms != UINT32_MAX)
+		return weft_err(EINVAL, dev->ifname, "idle_ms is %u; 2000 to 600000, UINT32_MAX",
+				o->idle_ms);
+	if (o->retry_cnt > 1000)
+		return weft_err(EINVAL, dev->ifname, "retry_cnt is %u; 0 to 1000", o->retry_cnt);
 	if (o->priv_len > WEFT_PRIVATE_MAX || (o->priv_len && !o->priv))
 		return weft_err(EINVAL, dev->ifname, "%zu bytes of private data; 0 to %d",
 				o->priv_len, WEFT_PRIVATE_MAX);
@@ -74,6 +83,8 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	qp->dev = dev;
 	qp->cm_fd = -1;
 	qp->timeout_ms = o.timeout_ms;
+	qp->idle_ms = o.idle_ms;
+	qp->retry_cnt = o.retry_cnt;
 	qp->rnr_retries = o.rnr_retries;
 	qp->strict = o.strict;
 	if (o.cq) {

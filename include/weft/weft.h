@@ -210,7 +210,7 @@ enum weft_wc_status {
 	WEFT_WC_LOC_PROT_ERR,   /* local key, bounds or rights */
 	WEFT_WC_REM_ACCESS_ERR, /* the peer refused key, bounds, rights or PD */
 	WEFT_WC_REM_CLOSED_ERR, /* the peer closed, or its process died */
-	WEFT_WC_RETRY_EXC_ERR,  /* no answer within the time-out: path or peer gone */
+	WEFT_WC_RETRY_EXC_ERR,  /* no answer within timeout_ms, retry_cnt or idle_ms: path or peer gone */
 	WEFT_WC_DEV_ERR,        /* the local interface went down, moved or vanished */
 	WEFT_WC_FLUSH_ERR,      /* not acknowledged when another error stopped the QP */
 	WEFT_WC_GENERAL_ERR, /* also: we refused a WRITE of the peer, which ends the QP on both sides */
@@ -283,16 +283,27 @@ int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
 
 struct weft_qp_opts {
 	size_t size;
-	struct weft_pd *pd;   /* NULL: the process's first */
-	struct weft_cq *cq;   /* NULL: one of its own, see weft_qp_cq() */
-	const void *priv;     /* private data for the peer, e.g. a key and a length */
-	size_t priv_len;      /* 0 to WEFT_PRIVATE_MAX */
-	uint16_t evs;         /* entropy values to spray over, 1 to 64; 0: 16 */
-	uint16_t cwnd;        /* packets, 1 to 512; 0: 128 */
-	uint32_t timeout_ms;  /* no progress for so long is an error, 10 to 600000; 0: 1000 */
-	uint32_t connect_ms;  /* patience of connect and accept; 0: 5000 */
-	uint32_t recvs;       /* entries of its own receive queue, up to 32768; 0: it has none */
-	struct weft_srq *srq; /* or the shared one that it takes receives from; NULL: none */
+	struct weft_pd *pd;  /* NULL: the process's first */
+	struct weft_cq *cq;  /* NULL: one of its own, see weft_qp_cq() */
+	const void *priv;    /* private data for the peer, e.g. a key and a length */
+	size_t priv_len;     /* 0 to WEFT_PRIVATE_MAX */
+	uint16_t evs;        /* entropy values to spray over, 1 to 64; 0: 16 */
+	uint16_t cwnd;       /* packets, 1 to 512; 0: 128 */
+	uint32_t timeout_ms; /* no progress for so long is an error, 10 to 600000; 0: 1000 */
+	uint32_t connect_ms; /* patience of connect and accept; 0: 5000 */
+	uint32_t pad;        /* not looked at */
+	/*
+	 * With nothing outstanding: the peer's host has not been heard of for so long (its kernel
+	 * answers for processes that are stopped), 2000 to 600000; 0: 2500, UINT32_MAX: never.
+	 */
+	uint32_t idle_ms;
+	/*
+	 * With something outstanding: the retransmission timer may expire so often without progress,
+	 * up to 1000; 0: any number of times. timeout_ms holds as well; what is over first counts.
+	 */
+	uint32_t retry_cnt;
+	struct weft_srq *srq; /* the shared receive queue that it takes receives from; NULL: none */
+	uint32_t recvs;       /* or entries of its own, up to 32768; 0: it has none */
 	/*
 	 * How often in a row the peer may be found without a receive before the QP fails; 0: any
 	 * number. Between two attempts are 2 ms at first and 64 ms in the end, unless the peer says that it
@@ -305,6 +316,7 @@ struct weft_qp_opts {
 	 * more. Either side's wish holds for both directions.
 	 */
 	uint8_t strict;
+	uint8_t pad1[7]; /* not looked at */
 };
 
 /*

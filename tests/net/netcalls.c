@@ -82,6 +82,9 @@ static const struct {
 	{ "evs 65", { .size = sizeof(struct weft_qp_opts), .evs = 65 } },
 	{ "cwnd 513", { .size = sizeof(struct weft_qp_opts), .cwnd = 513 } },
 	{ "timeout_ms 9", { .size = sizeof(struct weft_qp_opts), .timeout_ms = 9 } },
+	{ "idle_ms 1999", { .size = sizeof(struct weft_qp_opts), .idle_ms = 1999 } },
+	{ "idle_ms 600001", { .size = sizeof(struct weft_qp_opts), .idle_ms = 600001 } },
+	{ "retry_cnt 1001", { .size = sizeof(struct weft_qp_opts), .retry_cnt = 1001 } },
 	{ "priv_len 257", { .size = sizeof(struct weft_qp_opts), .priv = "", .priv_len = 257 } },
 	{ "priv_len without priv", { .size = sizeof(struct weft_qp_opts), .priv_len = 1 } },
 };

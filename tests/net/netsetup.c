@@ -3,7 +3,8 @@
  * Many who connect at the same time, and those who disturb them.
  *
  *   netsetup server NS DEV PORT N      accept N, tell how many; then hold them until SIGTERM
- *   netsetup client NS DEV HOST:PORT N MS  connect N times at once, MS of patience; then likewise
+ *   netsetup client NS DEV HOST:PORT N MS  connect N times at once, MS of patience; then likewise,
+ *       and on SIGUSR1 post a WRITE and tell how it ends
  *   netsetup strangers HOST PORT KIND=N... raw connections, made anew when they end, until SIGTERM:
  *       silent: say nothing; half: a REQUEST and no READY; slow: a REQUEST byte by byte;
  *       junk: garbage; gone: come and go
@@ -62,13 +63,65 @@ static struct weft_dev *open_dev(const char *ns, const char *name)
 	return dev;
 }
 
-/* Those that are connected must stay so. */
-static void hold(struct weft_qp *const *qp, unsigned n)
+/* Further options, by the environment: IDLE_MS, RETRY_CNT, TIMEOUT_MS. */
+static struct weft_qp_opts with_env(unsigned connect_ms)
+{
+	struct weft_qp_opts o = { .size = sizeof(o), .connect_ms = connect_ms };
+
+	o.idle_ms = getenv("IDLE_MS") ? strtoul(getenv("IDLE_MS"), NULL, 0) : 0;
+	o.retry_cnt = getenv("RETRY_CNT") ? atoi(getenv("RETRY_CNT")) : 0;
+	o.timeout_ms = getenv("TIMEOUT_MS") ? atoi(getenv("TIMEOUT_MS")) : 0;
+	return o;
+}
+
+/* One WRITE, to wherever: how does it end, when, and after how many time-outs? */
+static void write_one(struct weft_dev *dev, struct weft_qp *qp)
+{
+	struct weft_qp_stats a = { .size = sizeof(a) }, b = { .size = sizeof(b) };
+	static struct weft_mr *mr;
+	static void *mem;
+	struct weft_wc wc;
+	unsigned t0;
+
+	if (!mr && (weft_alloc(dev, 64, &mem) || weft_mr_reg(dev, NULL, mem, 64, WEFT_LOCAL, &mr)))
+		die("memory");
+	weft_qp_stats(qp, &a);
+	t0 = now_ms();
+	if (weft_post_write(qp, &(struct weft_write){ .mr = mr, .len = 8, .rkey = 1 }))
+		die("post");
+	while (!weft_cq_poll(weft_qp_cq(qp), &wc, 1))
+		weft_cq_wait(weft_qp_cq(qp), WEFT_ARM_TX, 1000);
+	t0 = now_ms() - t0;
+	weft_qp_stats(qp, &b);
+	printf("write: %s, ms %u, timeouts %llu\n", weft_wc_str(wc.status), t0,
+	       (unsigned long long)(b.timeouts - a.timeouts));
+}
+
+static atomic_bool go;
+
+static void on_usr1(int sig)
+{
+	(void)sig;
+	atomic_store(&go, true);
+}
+
+/* Those that are connected must stay so, or it is told when one fails. */
+static void hold(struct weft_dev *dev, struct weft_qp *const *qp, unsigned n)
 {
 	unsigned alive = 0;
+	bool told[MANY] = { 0 };
 
-	while (!atomic_load(&stop))
+	while (!atomic_load(&stop)) {
+		if (atomic_exchange(&go, false) && n)
+			write_one(dev, qp[0]);
+		for (unsigned i = 0; i < n; i++) {
+			if (told[i] || !qp[i] || !weft_qp_status(qp[i]))
+				continue;
+			told[i] = true;
+			printf("failed at %u: %s\n", now_ms(), weft_wc_str(weft_qp_status(qp[i])));
+		}
 		usleep(10000);
+	}
 	for (unsigned i = 0; i < n; i++)
 		alive += qp[i] && !weft_qp_status(qp[i]);
 	printf("alive %u\n", alive);
@@ -78,7 +131,7 @@ static int server(char **arg)
 {
 	struct weft_dev *dev = open_dev(arg[0], arg[1]);
 	unsigned want = atoi(arg[3]), n = 0, full = 0;
-	struct weft_qp_opts o = { .size = sizeof(o), .connect_ms = 100 };
+	struct weft_qp_opts o = with_env(100);
 	struct weft_qp *qp[MANY];
 	struct weft_listener *l;
 	char at[32];
@@ -96,7 +149,7 @@ static int server(char **arg)
 			die("weft_accept");
 	}
 	printf("accepted %u, full %u\n", n, full);
-	hold(qp, n);
+	hold(dev, qp, n);
 	weft_listener_close(l);
 	weft_close(dev);
 	return 0;
@@ -113,7 +166,7 @@ static pthread_barrier_t all;
 
 static void *client_one(void *arg)
 {
-	struct weft_qp_opts o = { .size = sizeof(o), .connect_ms = patience };
+	struct weft_qp_opts o = with_env(patience);
 	unsigned i = (uintptr_t)arg, t0;
 
 	pthread_barrier_wait(&all);
@@ -146,7 +199,7 @@ static int client(char **arg)
 	}
 	printf("connected %u, refused %u, full %u, other %u, late %u; the slowest took %u ms\n", ok,
 	       refused, full, n - ok - refused - full, late, slowest);
-	hold(client_qp, n);
+	hold(client_dev, client_qp, n);
 	weft_close(client_dev);
 	return 0;
 }
@@ -338,6 +391,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGTERM, &sa, NULL);
+	sa.sa_handler = on_usr1;
+	sigaction(SIGUSR1, &sa, NULL);
 	if (getenv("VERBOSE"))
 		weft_set_log(on_log, NULL, WEFT_LOG_WARN);
 	if (argc == 6 && !strcmp(argv[1], "server"))

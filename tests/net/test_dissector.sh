@@ -204,6 +204,7 @@ setup() {
 	one READY "${VEC_REQUEST}52" "1,3 - - -"
 	one "PROBE and CONFIRM" "50${VEC_REPLY}43" "6,2,5 - - -"
 	one ALIVE "${VEC_REQUEST}41" "1,7 - - -"
+	one PING "${VEC_REPLY}4b4b" "2,8,8 - - -"
 	one BYE 574259450000000500000007 "- 5 7 -"
 	one "BYE with an error" 574259450000000100000007 "- 1 7 Connection ends with an error"
 	one "a refusal" "${VEC_REPLY:0:96}0000000200000000$VEC_LIMITS" "2 - - Refused: no QP left"

@@ -36,8 +36,9 @@ local naks = {
 }
 local cm_types = {
 	[1] = "REQUEST", [2] = "REPLY", [3] = "READY", [4] = "BYE", [5] = "CONFIRM", [6] = "PROBE", [7] = "ALIVE",
+	[8] = "PING",
 }
-local cm_bytes = { R = 3, C = 5, P = 6, A = 7 } -- messages of one byte
+local cm_bytes = { R = 3, C = 5, P = 6, A = 7, K = 8 } -- messages of one byte
 local refusals = {
 	[0] = "accepted",
 	[1] = "protocol or packet version",

@@ -1,0 +1,151 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# The life of a QP: a peer that vanishes while idle, retry counts, events, states, ends.
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck disable=SC2034	# conditions of t name variables
+set -u
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+NETSETUP=$LAB_BUILD/tests/net/netsetup
+
+# connected [VAR=VALUE...]: a QP between a server and a client with these options, both in its life
+connected() {
+	: >"$LAB_TMP/s"
+	: >"$LAB_TMP/c"
+	lab_spawn_in "$LAB_B" env "$@" "$NETSETUP" server "$LAB_B" "$LAB_IF_B" 7000 1 >"$LAB_TMP/s" 2>&1
+	SERVER=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/s" '^ready' "$SERVER" 20
+	lab_spawn_in "$LAB_A" env "$@" "$NETSETUP" client "$LAB_A" "$LAB_IF_A" 10.9.0.2:7000 1 5000 >"$LAB_TMP/c" 2>&1
+	CLIENT=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/c" '^connected 1' "$CLIENT" 20 || note "$(<"$LAB_TMP/c")"
+}
+
+over() {
+	kill -TERM "$CLIENT" "$SERVER"
+	lab_wait "$CLIENT"
+	lab_wait "$SERVER"
+}
+
+# Nothing comes through any more, and no link is down: as when a host loses its power.
+sever() {
+	lab_impair --all --loss 1000000
+	CUT=$(now)
+}
+
+mend() {
+	lab_impair --all --loss 0
+}
+
+# fails NAME MS STATUS...: within so many ms after the cut
+fails() {
+	local at
+	until_true 5 grep -q '^failed' "$LAB_TMP/$1"
+	cat "$LAB_TMP/$1"
+	at=$(sed -n 's/^failed at \([0-9]*\): .*/\1/p' "$LAB_TMP/$1")
+	grep -qE "^failed at [0-9]*: ($3)" "$LAB_TMP/$1" || return 1
+	at=$(awk -v at="$at" -v cut="$CUT" 'BEGIN { printf "%d", at - cut * 1000 }')
+	echo "after $at ms"
+	TIMES+=" $1:$at"
+	((at <= $2))
+}
+
+alive() {	# both sides work
+	note "$(<"$LAB_TMP/c") $(<"$LAB_TMP/s")"
+	! grep -q '^failed' "$LAB_TMP/c" "$LAB_TMP/s"
+}
+
+vanished() {
+	connected
+	sleep 1.5
+	sever
+	t -- fails c 3000 'no answer' ++ "the peer's host vanishes while idle: the client knows within 3 s"
+	t -- fails s 3000 'no answer' ++ "so does the server"
+	mend
+	over
+	connected IDLE_MS=5000
+	sleep 1
+	sever
+	sleep 2.8
+	t -- alive ++ "idle_ms 5000: not so soon"
+	t -- fails c 5200 'no answer' ++ "but within that"
+	mend
+	over
+	connected IDLE_MS=4294967295
+	sever
+	sleep 4
+	t -- alive ++ "UINT32_MAX: never"
+	mend
+	over
+}
+
+# A stopped process is not dead, a short outage is none; and neither is one of the own process.
+not_vanished() {
+	local i
+	connected
+	freeze "$SERVER"
+	sleep 6
+	t -- alive ++ "a peer that is stopped for 6 s is not taken for dead"
+	kill -CONT "$SERVER"
+	freeze "$CLIENT"
+	sleep 3.5
+	kill -CONT "$CLIENT"
+	sleep 0.5
+	t -- alive ++ "nor is one by who was stopped himself"
+	for i in 1 2 3; do
+		sleep 0.8
+		sever
+		sleep 1
+		mend
+	done
+	sleep 2.6
+	t -- alive ++ "three outages of 1 s end nothing"
+	lab_impair --all --loss 50000
+	sleep 12
+	t -- alive ++ "nor do 12 s with 5% loss"
+	mend
+	kill -STOP "$CLIENT"
+	sever
+	sleep 3.5
+	kill -CONT "$CLIENT"
+	t -- fails c 5500 'no answer' ++ "it vanishes while we are stopped: noticed afterwards"
+	mend
+	over
+}
+
+# ends MS LOW HIGH: a WRITE posted into the void ends within that, after so many time-outs
+ends() {
+	kill -USR1 "$CLIENT"
+	until_true 10 grep -q '^write' "$LAB_TMP/c"
+	cat "$LAB_TMP/c"
+	local ms n
+	ms=$(sed -n 's/^write.*ms \([0-9]*\),.*/\1/p' "$LAB_TMP/c")
+	n=$(sed -n 's/^write.*timeouts \([0-9]*\)$/\1/p' "$LAB_TMP/c")
+	grep -q '^write: no answer' "$LAB_TMP/c" && ((ms <= $1 && n >= $2 && n <= $3))
+}
+
+retries() {
+	connected RETRY_CNT=3 TIMEOUT_MS=60000 IDLE_MS=600000
+	sever
+	t -- ends 1000 4 4 ++ "retry_cnt 3, timeout_ms 60000: the fourth time-out in a row is an error"
+	mend
+	over
+	connected RETRY_CNT=1000 TIMEOUT_MS=600 IDLE_MS=600000
+	sever
+	t -- ends 1000 3 100 ++ "retry_cnt 1000, timeout_ms 600: the time is over first"
+	mend
+	over
+	connected TIMEOUT_MS=1500 IDLE_MS=600000
+	sever
+	t -- ends 1900 5 100 ++ "retry_cnt 0: only timeout_ms decides"
+	mend
+	over
+}
+
+lab_begin
+lab_middle 1500
+TIMES=
+for part in vanished not_vanished retries; do
+	tap_part $part && $part
+done
+echo "# note: ms:$TIMES"
+tap_end

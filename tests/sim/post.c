@@ -9,7 +9,7 @@ static uint32_t draw_segs(const struct conn *c)
 	/* the last that the queue holds takes what is left, if there is no later */
 	if (W.p.mono || (W.p.stopped && c->posted == WEFT_SQ_DEPTH - 1))
 		return left;
-	switch (below(16)) {
+	switch (W.p.mix == MIX_SENDS ? between(5, 15) : below(16)) {
 	case 0: n = between(1, 500); break;
 	case 1 ... 4: n = between(1, 64); break;
 	case 5 ... 10: n = between(1, 8); break;

@@ -153,6 +153,11 @@ void check_run(struct conn *c, __u32 psn, uint64_t old)
 	if (r->ran)
 		fail("I16", "qp %u: the atomic of PSN %u is carried out twice", c->id,
 		     psn - c->psn0);
+	for (uint32_t i = c->contig; i < psn - c->psn0; i++)
+		if (!weft_wqe_own(c->psn[i].op) && !c->psn[i].placed)
+			fail("I4",
+			     "qp %u: the atomic of PSN %u is carried out before PSN %u is placed",
+			     c->id, psn - c->psn0, i);
 	r->ran = 1;
 	r->old = old;
 }

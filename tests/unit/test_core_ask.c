@@ -179,7 +179,7 @@ static void atomic__numbers_and_operands(void **state)
 
 	(void)state;
 	post_op(s, WEFT_WQE_FADD, 8);
-	post(s, 10);
+	post_op(s, WEFT_WQE_READ, 10);
 	post_op(s, WEFT_WQE_CSWAP, 8);
 	for (int again = 0; again < 2; again++) {
 		for (__u32 i = 0; i < 3; i++) {
@@ -201,6 +201,45 @@ static void atomic__numbers_and_operands(void **state)
 	assert_int_equal(s->tx.atomics, 2);
 	assert_int_equal(s->tx.atomics_out, 2);
 	test_free(s);
+}
+
+/* I4: behind what was posted before it and places something; READs and atomics do not. */
+static void atomic__waits_for_what_was_written(void **state)
+{
+	static const __u32 starts[] = { 0, 62, 63, (__u32)-3 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
+		__u32 p = starts[i];
+		struct sender *s = sender_new(p, 1);
+		struct weft_seg seg;
+
+		post_op(s, WEFT_WQE_READ, 10);
+		post_op(s, WEFT_WQE_FADD, 8);
+		post(s, 10);
+		post_op(s, WEFT_WQE_SEND, 10);
+		post_op(s, WEFT_WQE_READ, 10);
+		post_op(s, WEFT_WQE_FADD, 8);
+		post(s, 10);
+		claim_n(s, 5, T0, 0);
+		assert_int_equal(claim(s, T0, 0, NULL), WEFT_CLAIM_WINDOW);
+		assert_int_equal(deficit(s), 0);
+		assert_int_equal(ack(s, p + 2, p, 0, weft_psn_bit(p + 2), T0 + RTT), 0);
+		assert_int_equal(claim(s, T0, 0, NULL), WEFT_CLAIM_WINDOW);
+		assert_int_equal(ack(s, p + 3, p, 0, weft_psn_bit(p + 3), T0 + RTT), 0);
+		assert_int_equal(claim(s, T0, 0, NULL), WEFT_CLAIM_WINDOW);
+		assert_int_equal(take_answer(s, p, 10), 1);
+		assert_int_equal(answer(s, p, p, T0 + RTT), 0);
+		assert_int_equal(take_answer(s, p + 1, 8), 1);
+		assert_int_equal(answer(s, p + 1, p, T0 + RTT), 0);
+		/* the READ behind them is not answered, and need not be */
+		assert_int_equal(s->tx.una, p + 4);
+		assert_int_equal(deficit(s), 2);
+		assert_int_equal(claim(s, T0, 0, &seg), WEFT_CLAIM_OK);
+		assert_int_equal(seg.op, WEFT_WQE_FADD);
+		assert_int_equal(claim(s, T0, 0, &seg), WEFT_CLAIM_OK);
+		test_free(s);
+	}
 }
 
 /* As many as the peer remembers: the next waits for the oldest of them, and what is behind it. */
@@ -387,7 +426,7 @@ static void corrupt__request_is_an_error(void **state)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct sender *s = sender_new(0, 1);
 
-		post(s, PAYLOAD);
+		post_op(s, WEFT_WQE_READ, PAYLOAD);
 		claim_n(s, 1, T0, 0);
 		post(s, 0);
 		s->sq[1] = bad[i];
@@ -399,7 +438,8 @@ static void corrupt__request_is_an_error(void **state)
 		assert_int_equal(s->tx.bytes, PAYLOAD);
 		assert_int_equal(s->tx.atomics, 0);
 		/* what is under way ends as it would have */
-		assert_int_equal(ack(s, 0, 1, 1, 0, T0 + RTT), 0);
+		assert_int_equal(take_answer(s, 0, PAYLOAD), 1);
+		assert_int_equal(answer(s, 0, 1, T0 + RTT), 0);
 		assert_int_equal(s->tx.done, 1);
 		assert_int_equal(claim(s, T0, 0, NULL), WEFT_CLAIM_ERROR);
 		test_free(s);
@@ -417,6 +457,7 @@ int main(void)
 		cmocka_unit_test(take__not_asked_for),
 		cmocka_unit_test(take__place_belongs_to_another_by_now),
 		cmocka_unit_test(atomic__numbers_and_operands),
+		cmocka_unit_test(atomic__waits_for_what_was_written),
 		cmocka_unit_test(atomic__no_more_out_than_are_remembered),
 		cmocka_unit_test(atomic__number_wraps),
 		cmocka_unit_test(atomic__repeats_do_not_wait),

@@ -60,6 +60,19 @@ weft_inline int weft_tx_atomic_may(const struct weft_tx *tx)
 }
 
 /*
+ * I4: what an atomic does is seen only behind all that was posted before it. Is there anything of
+ * that which the peer may not have placed yet? READs and atomics place nothing there; in strict order
+ * they are carried out as they come.
+ */
+weft_inline int weft_tx_puts_out(const struct weft_tx *tx)
+{
+	__u32 puts = weft_tx_own(tx, tx->nxt - 1) ? tx->puts : tx->nxt;
+
+	/* it may be any number of windows old */
+	return puts - tx->una - 1 < WEFT_WIN && !tx->strict;
+}
+
+/*
  * Packets that could be sent now if there were tokens: what is lost plus what
  * is queued, within the windows; at most 64. The deficit of I10.
  */
@@ -81,6 +94,9 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 		n += queued - 1;
 		/* an atomic may have to wait, and all behind it */
 		if (tx->atomics_out && !weft_tx_atomic_may(tx))
+			n = 0;
+		if (weft_wqe_atomic(*(volatile __u16 *)&sq[tx->cons & (WEFT_SQ_DEPTH - 1)].op) &&
+		    weft_tx_puts_out(tx))
 			n = 0;
 		room = used < WEFT_WIN ? WEFT_WIN - used : 0;
 		want += n < room ? n : room;
@@ -196,7 +212,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 
 		src = &weft_after(sq, prod)[tx->cons & (WEFT_SQ_DEPTH - 1)];
 		q->op = src->op;
-		if (weft_wqe_atomic(q->op) && !weft_tx_atomic_may(tx))
+		if (weft_wqe_atomic(q->op) && (!weft_tx_atomic_may(tx) || weft_tx_puts_out(tx)))
 			return WEFT_CLAIM_WINDOW;
 		q->flags = src->flags;
 		q->loff = src->loff;
@@ -226,6 +242,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		tx->own[w] &= ~bit;
 	q->asn = tx->rsn;
 	if (weft_wqe_own(q->op)) {
+		if (!weft_tx_own(tx, psn - 1))
+			tx->puts = psn;
 		tx->own[w] |= bit;
 		tx->taken[w] &= ~bit;
 		if (weft_wqe_atomic(q->op)) {

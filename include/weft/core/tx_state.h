@@ -148,8 +148,9 @@ struct weft_tx {
 	__u32 last_move;   /* when a token was last started on another CPU, ticks */
 	__u32 losses;      /* PSNs convicted and not delivered, ever */
 	__u32 surplus;     /* tokens that were not expected back, ever */
-	__u32 looked;      /* domain that the last time-out looked at */
-	__u32 stuck;       /* domain that was last rescued from */
+	__u16 looked;      /* domain that the last time-out looked at */
+	__u16 stuck;       /* domain that was last rescued from */
+	__u32 puts;        /* PSN that the last READs and atomics in a row began with */
 	__u32 post_dom;    /* domain in which the application last rang */
 	__u32 atomics;     /* begun, ever */
 	__u32 atomics_out; /* of those: not answered */
@@ -197,7 +198,7 @@ enum weft_claim {
 weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u32 nev)
 {
 	__builtin_memset(tx, 0, sizeof(*tx));
-	tx->nxt = tx->una = tx->psn0 = psn0;
+	tx->nxt = tx->una = tx->psn0 = tx->puts = psn0;
 	for (int i = 0; i < WEFT_ATOMICS; i++)
 		tx->apsn[i] = psn0 - 1;
 	tx->payload = payload;

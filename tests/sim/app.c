@@ -32,6 +32,7 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	c->conf = p->cwnd;
 	c->segs_quota = quota;
 	weft_tx_init(&c->gtx.tx, c->psn0, p->payload, p->nev);
+	c->gtx.tx.strict = p->strict;
 	weft_rx_init(&c->grx.rx, c->psn0);
 	c->gtx.tx.cons = c->gtx.tx.done = c->grx.rx.msn = c->msn0;
 	c->gtx.tx.ends = c->msn0;

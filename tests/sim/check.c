@@ -249,6 +249,9 @@ void check_placed(struct conn *c, __u32 psn)
 		fail("I2", "qp %u: PSN %u placed twice, or never sent", c->id, idx);
 		return;
 	}
+	if (W.p.strict && idx != c->contig)
+		fail("I4", "qp %u: strict order, PSN %u is placed and PSN %u is not", c->id, idx,
+		     c->contig);
 	c->psn[idx].placed = 1;
 	while (c->contig < c->cut && c->psn[c->contig].placed)
 		c->contig++;
@@ -341,6 +344,10 @@ static void check_efficiency(void)
 		max += W.st.reordered;
 	/* what was refused goes out once more each time */
 	max += W.st.rnrs + W.st.probes;
+	/* in strict order all behind a gap comes again, and what went out meanwhile */
+	if (p->strict)
+		max += (W.lost_tokens + W.st.reordered + W.st.stalls + W.st.duplicated) *
+		       2 * (p->cut_cwnd ? WEFT_CWND_MAX : p->cwnd);
 	max += W.st.stalls * (64 + p->cwnd / (p->cpus[0] < p->cpus[1] ? p->cpus[0] : p->cpus[1]));
 	if (p->preempt)
 		max += 100;

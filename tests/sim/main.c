@@ -37,6 +37,8 @@ static void print_params(void)
 	       p->reset ? " reset" : "", p->pinned ? " pinned" : "", p->cut_cwnd ? " cut-cwnd" : "",
 	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "",
 	       p->parts ? " parts" : "", p->plain ? " plain" : "", p->gone ? " gone" : "");
+	if (p->strict)
+		puts("# strict order");
 	printf("# receives: %u entries, %s, style %u within %u ns; SENDs up to %u segments; numbers "
 	       "from %#x, %#x\n",
 	       p->rq_depth, p->srq ? "shared" : "a queue each", p->rq_style, p->rq_by, p->send_segs,
@@ -78,11 +80,13 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->met, (unsigned long long)s->plain,
 	       (unsigned long long)s->gone);
 	printf("# %llu SENDs, %llu messages with immediate data; %llu received, %llu refused, %llu "
-	       "RESUMEs, %llu probes, %llu of them let in, %llu receives found at the second look\n",
+	       "RESUMEs, %llu probes, %llu of them let in, %llu receives found at the second look; "
+	       "%llu not the next, in strict order\n",
 	       (unsigned long long)s->sends, (unsigned long long)s->imms,
 	       (unsigned long long)s->received, (unsigned long long)s->rnrs,
 	       (unsigned long long)s->resumes, (unsigned long long)s->probes,
-	       (unsigned long long)s->found, (unsigned long long)s->again);
+	       (unsigned long long)s->found, (unsigned long long)s->again,
+	       (unsigned long long)s->seqs);
 }
 
 static int one_seed(uint64_t seed, int verbose)
@@ -141,10 +145,12 @@ static int all_met(const struct stats *s)
 					    "an RNR",
 					    "a RESUME",
 					    "a probe",
-					    "a receive found at the second look" };
-	const uint64_t n[] = { s->reads,    s->atomics, s->in_parts, s->recalled, s->late,
-			       s->met,      s->plain,   s->gone,     s->sends,    s->imms,
-			       s->received, s->rnrs,    s->resumes,  s->probes,   s->again };
+					    "a receive found at the second look",
+					    "a SEQ" };
+	const uint64_t n[] = { s->reads,   s->atomics, s->in_parts, s->recalled,
+			       s->late,    s->met,     s->plain,    s->gone,
+			       s->sends,   s->imms,    s->received, s->rnrs,
+			       s->resumes, s->probes,  s->again,    s->seqs };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n) && s->seeds >= 100; i++)

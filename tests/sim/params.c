@@ -66,6 +66,7 @@ void params_draw(struct params *p)
 	/* more than one QP may have out, now and then */
 	p->rq_depth = 1 << below(p->srq && !below(3) ? 11 : 7);
 	p->rq_by = spread(2000, 400000);
+	p->strict = !below(8);
 	p->rsn0 = below(2) ? -below(100) : (uint32_t)rng();
 	p->rq0 = below(2) ? -below(100) : (uint32_t)rng();
 	/* CPUs that are held up while others fill the window behind them */
@@ -109,6 +110,11 @@ void params_settle(struct params *p)
 		p->rq_depth = p->srq ? SIM_RQ : WEFT_SQ_DEPTH;
 	else if (p->mono)
 		p->rq_depth = p->rq_depth > 4 ? 4 : p->rq_depth;
+	/* one path, and one queue */
+	if (p->strict) {
+		p->nev = p->cpus[0] = p->cpus[1] = 1;
+		p->cwnd = p->cwnd % 64 + 1;
+	}
 	p->send_segs = !p->mono ? between(1, 8) : p->stopped ? 8 : p->segs + 1;
 }
 

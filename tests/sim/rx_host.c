@@ -87,7 +87,7 @@ static enum weft_rx_verdict take(struct weft_rx *rx, __u32 psn, __u32 next)
 	enum weft_rx_verdict v;
 
 	rx->next = next;
-	v = weft_rx_take(rx, psn);
+	v = W.p.strict ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn);
 	rx->next = now;
 	return v;
 }
@@ -97,6 +97,11 @@ static enum step claimed(struct cpu *cpu)
 	struct work *w = &cpu->w;
 
 	check_rx(w->c);
+	if (w->verdict == WEFT_RX_SEQ) {
+		w->seq = 1;
+		W.st.seqs++;
+		return RX_REPLY;
+	}
 	if (is_ask(cpu->cur->h.op) && w->verdict != WEFT_RX_OUT &&
 	    (w->verdict != WEFT_RX_BUSY || cpu->cur->h.op == WEFT_OP_READ))
 		return ask_claimed(cpu);
@@ -162,10 +167,13 @@ static enum step reply(struct cpu *cpu)
 	uint32_t was = f->len;
 
 	weft_rx_sack(&c->grx.rx, w->psn, &k);
-	check_ack_out(c, &k, w->psn, w->verdict != WEFT_RX_BUSY && !w->rnr);
-	f->len = is_ask(f->h.op) ? ask_reply(cpu) : 0;
+	check_ack_out(c, &k, w->psn, w->verdict != WEFT_RX_BUSY && !w->rnr && !w->seq);
+	f->len = is_ask(f->h.op) && !w->seq ? ask_reply(cpu) : 0;
 	check_reply(f, was, f->len);
-	f->h.op = w->rnr ? WEFT_OP_RNR : is_ask(f->h.op) ? WEFT_OP_REPLY : WEFT_OP_ACK;
+	f->h.op = w->seq            ? WEFT_OP_SEQ
+		  : w->rnr          ? WEFT_OP_RNR
+		  : is_ask(f->h.op) ? WEFT_OP_REPLY
+				    : WEFT_OP_ACK;
 	/* a peer that answers what asks for bytes without any: it delivers nothing */
 	if (f->h.op == WEFT_OP_REPLY && W.p.plain && !below(8)) {
 		f->h.op = WEFT_OP_ACK;
@@ -175,7 +183,7 @@ static enum step reply(struct cpu *cpu)
 	}
 	memset(&f->h.ack, 0, sizeof(f->h.ack));
 	f->h.flags = (w->flags & WEFT_F_DUP) | (f->ce ? WEFT_F_CE : 0);
-	if (w->takes) {
+	if (w->takes && !w->seq) {
 		f->h.flags |= WEFT_F_RQ;
 		f->h.ack.epoch = htobe32(w->epoch);
 	}
@@ -225,7 +233,7 @@ enum step rx_step(struct cpu *cpu, enum step s)
 			return RX_NOTE;
 		check_placed(w->c, w->psn);
 		return RX_COMMIT;
-	case RX_COMMIT: return weft_rx_commit(rx, w->psn) ? RX_ADVANCE : RX_REPLY;
+	case RX_COMMIT: return weft_rx_commit(rx, w->psn) || W.p.strict ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;
 	case RX_REPLY: return reply(cpu);
 	case RX_RECV ... RX_RESUME: return recv_step(cpu, s);

@@ -84,6 +84,7 @@ struct params {
 	/* receives: entries of a queue, segments of a SEND, what is numbered first, ns */
 	uint32_t rq_depth, send_segs, rsn0, rq0, rq_by;
 	uint8_t srq, rq_style; /* shared; enum recv_style */
+	uint8_t strict;
 };
 
 enum mix { MIX_WRITES, MIX_ALL, MIX_READS, MIX_ATOMICS, MIX_SENDS, MIX_EVERY, MIX_COUNT };
@@ -244,6 +245,7 @@ struct work { /* locals of one frame's run through the program */
 	__u64 result;       /* of an atomic */
 	uint8_t answer;     /* what a REPLY brought is in memory */
 	uint8_t takes, rnr; /* a receive; there is none */
+	uint8_t seq;        /* strict order, and it is not the next */
 	uint8_t probe;      /* what is claimed was refused */
 	__u32 at, epoch;    /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];
@@ -286,7 +288,7 @@ struct stats {
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
 		moved, yielded, handed, given_back;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
-	uint64_t sends, imms, received, rnrs, resumes, probes, again, found;
+	uint64_t sends, imms, received, rnrs, resumes, probes, again, found, seqs;
 };
 
 struct atomic_log { /* an atomic that completed */

@@ -236,6 +236,7 @@ struct weft_ack ack_of(const struct cpu *cpu)
 		.flags = cpu->w.flags,
 		.answer = cpu->w.answer,
 		.rnr = h->op == WEFT_OP_RNR,
+		.seq = h->op == WEFT_OP_SEQ,
 		.epoch = be32toh(h->ack.epoch),
 	};
 }
@@ -427,7 +428,7 @@ static enum step fill(struct cpu *cpu)
 	struct frame *f = cpu->cur;
 
 	if (!f->claimed && !below(256)) {
-		/* the frame cannot grow: a clone is made for what is claimed */
+		/* the frame cannot grow: a clone is made for what is claimed, behind others */
 		struct frame *n = frame_new();
 
 		n->kind = FRAME_FILL;
@@ -435,6 +436,7 @@ static enum step fill(struct cpu *cpu)
 		n->born = cpu->id;
 		n->claimed = 1;
 		n->sum = s->psn;
+		W.st.reordered += W.p.strict;
 		cpu_enqueue(cpu->host, cpu->id, n);
 		return STEP_END;
 	}

@@ -61,7 +61,7 @@ try() {
 		# shellcheck disable=SC2086 # MODE is a list of arguments
 		out=$(timeout 60 "$dir/weft-sim" $mode 2>&1)
 		rc=$?
-		out=$(grep -m1 -E '^# (I2: |(seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again))' <<<"$out" |
+		out=$(grep -m1 -E '^# (I2: |(seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again|probes))' <<<"$out" |
 			cut -c3-160)
 	fi
 }
@@ -140,7 +140,7 @@ mutant I1-word ask_host.c 's/\) & ~7ull;/) \& ~3ull;/' 'I1 .*was not there'
 mutant I2-claim rx_track.h 's/return (.*)placed & bit \? WEFT_RX_DUP : WEFT_RX_BUSY/return WEFT_RX_NEW/' 'I2: two own' --i2
 mutant I2-next rx_track.h '/claimed, ~done/d; s/^\t\t\*\(volatile __u32 \*\)&rx->next = next;/\t\tweft_fetched(__sync_fetch_and_and(\&w->claimed, ~done));\n&/' 'I2: ' --i2
 mutant I2-keep rx_track.h 's/if \(weft_psn_diff\(psn, \*\(volatile __u32 \*\)&rx->next\) < 0\) \{/if (0) {/' 'I2: ' --i2
-mutant I2-back rx_track.h '/claimed, ~weft_psn_bit\(psn\)/d' 'I2: .*stays claimed' --i2
+mutant I2-back rx_track.h '/^weft_inline void weft_rx_give_back/,/^}/{/^\tweft_fetched/d; /__sync/d}' 'I2: .*stays claimed' --i2
 mutant I2-late tx_score.h 's/^\tif \(tx->nxt - psn - 1 >= WEFT_WIN \|\| (weft_tx_delivered)/\tif (\1/' 'take__' test_core_ask
 mutant I2-over tx_score.h 's/^(\tif \(tx->nxt - psn - 1 >= WEFT_WIN) \|\| weft_tx_delivered\(tx, psn\)\)/\1)/' 'take__' test_core_ask
 mutant I2-asked tx_score.h 's/if \(!\(tx->own\[w\] & bit\)\)/if (0)/' 'I5 .*not asked for'
@@ -172,7 +172,7 @@ mutant I5-cum tx_score.h 's/\(ahead > 0 && \(__u32\)ahead > used\) \|\|/0 ||/' '
 mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I5 '
 mutant I5-drift tx_score.h 's/weft_psn_diff\(a->msn, tx->ends\)/weft_psn_diff(a->msn, tx->cons)/' 'part__' test_core_ask
 mutant I5-gone tx_host.c 's/ \|\| weft_tx_delivered\(tx, psn\) \|\| tx->err\)/ || tx->err)/' 'I5 .*in error'
-mutant I6-reply rx_host.c 's/(f->len = f->h\.op == WEFT_OP_DATA \?) 0/\1 8/' 'I6 '
+mutant I6-reply rx_host.c 's/ask_reply\(cpu\) : 0;/ask_reply(cpu) : 8;/' 'I6 '
 mutant I6-asked ask_host.c 's/^\treturn 8;/\treturn 9;/' 'I6 '
 mutant I7-publish ring.h 's/^\t__sync_synchronize\(\);//' 'I7' --i7
 mutant I7-fence ring.h 's/^\tweft_fetched\(__sync_fetch_and_add\(&r->tx_fence, 1\)\);//' 'I7' --i7
@@ -186,7 +186,7 @@ mutant I8-mlen tx_claim.h 's/q->mlen > WEFT_MSG_MAX \|\| //' 'corrupt__' test_co
 mutant I8-moff tx_claim.h 's/ \|\| q->moff > q->mlen//' 'corrupt__' test_core_ask
 mutant I8-len tx_claim.h 's/ \|\| q->len > q->mlen - q->moff//' 'corrupt__' test_core_ask
 mutant I8-op tx_claim.h 's/q->op >= WEFT_WQE_OP_COUNT \|\| //' 'corrupt__' test_core_ask
-mutant I8-eight tx_claim.h 's/ \|\| \(q->op >= WEFT_WQE_FADD && q->len != 8\)//' 'corrupt__' test_core_ask
+mutant I8-eight tx_claim.h 's/ \|\| \(weft_wqe_atomic\(q->op\) && q->len != 8\)//' 'corrupt__' test_core_ask
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT\) \{/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
@@ -199,8 +199,8 @@ mutant I10-growing tx_claim.h 's/^\t\td->growing--;/\t\t;/' 'I10 '
 mutant I10-unlist tx_claim.h 's/^\t\tweft_tx_unlist\(tx, s, psn\);//' 'I10 '
 mutant I10-slide tx_score.h 's/^\tweft_tx_slide\(tx\);//' 'exchange' --single
 mutant I10-again tx_score.h 's/^\t\t\tweft_tx_lose\(tx, s, a->psn\);/\t\t\t;/' 'I10 '
-mutant I10-beside tx_score.h 's/^\t\t    !\(tx->taken\[weft_psn_word\(a->psn\)\] & bit\)\)/\t\t    1)/' 'own__second' test_core_ask
-mutant I10-stays tx_score.h 's/if \(!own \|\| weft_tx_delivered\(tx, a->psn\)\)/if (1)/' 'own__plain' test_core_ask
+mutant I10-beside tx_score.h 's/^\t\t    !\(tx->taken\[weft_psn_word\(a->psn\)\] & own\)\)/\t\t    1)/' 'own__second' test_core_ask
+mutant I10-stays tx_score.h 's/if \(\(!own && !weft_ack_missed\(a\)\) \|\| .*/if (1)/' 'own__plain' test_core_ask
 mutant I11-grace app.c 's/else if \(grace_over\(c\)\)/else/' 'I[0-9]+ '
 mutant I12-seg tx_claim.h 's/s->seg = tx->seg;/s->seg = tx->seg \& 31;/' 'I12 '
 mutant I12-stale tx_claim.h 's/weft_psn_diff\(prod, tx->cons\) <= 0/prod == tx->cons/' 'I12 |I5 |I10 |I1 ' '--first --seeds 2000'
@@ -218,6 +218,49 @@ mutant I16-old tx_claim.h 's/psn - tx->una >= tx->nxt - tx->una \|\| //' 'atomic
 mutant I16-begin tx_state.h 's/^\t\ttx->apsn\[i\] = psn0 - 1;/\t\t;/' 'atomic__' test_core_ask
 mutant I16-deficit tx_claim.h 's/if \(tx->atomics_out && !weft_tx_atomic_may\(tx\)\)/if (0)/' 'atomic__no_more' test_core_ask
 mutant I16-number tx_claim.h 's/q->asn = tx->atomics\+\+;/q->asn = tx->atomics++ \& 1;/' 'I16 '
+mutant I2-unposted recv.h 's/rq->prod, rsn\) > 0 \?/rq->prod, rsn) >= 0 ?/' 'I[0-9]+ '
+mutant I2-tag recv.h 's/return b >> 16 == \(\(rsn \+ 1\) & 0xffff\)/return b/' 'I[0-9]+ '
+mutant I2-empty recv.h '/^weft_inline enum weft_rq_found weft_rq_next/,/^}/s/ > 0 \?/ >= 0 ?/' 'I2 '
+mutant I2-thief recv.h 's/, taken \+ 1\) != taken\)/, taken + 1) == ~0u)/' 'take__against' test_core_recv
+mutant I2-noted recv.h 's/if \(rsn - polled >= WEFT_RQ_BIND\)/if (0)/' 'take__as_many' test_core_recv
+mutant I2-refused recv_host.c '/case RX_RNR/,/RX_REPLY/s/^\t\tweft_rx_give_back.*//' 'I10 '
+mutant I3-rnr tx_score.h 's/ >= 0 && !weft_ack_missed\(a\)\)$/ >= 0)/' 'I3 '
+mutant I4-atomic tx_claim.h 's/ \|\| weft_tx_puts_out\(tx\)\)\)/))/' 'I4 .*carried out'
+mutant I4-puts tx_claim.h 's/weft_tx_own\(tx, tx->nxt - 1\) \? tx->puts : tx->nxt/tx->puts/' 'I4 .*carried out'
+mutant I4-reads tx_claim.h 's/weft_tx_own\(tx, tx->nxt - 1\) \? tx->puts : tx->nxt/tx->nxt/' 'atomic__' test_core_ask
+mutant I10-puts tx_claim.h 's/^\t\t    weft_tx_puts_out\(tx\)\)$/\t\t    0)/' 'atomic__waits' test_core_ask
+mutant I4-received rx_track.h 's/^\t\t\tif \(recv\)$/\t\t\tif (0)/' 'I[0-9]+ '
+mutant I4-recv rx_track.h 's/if \(last >= WEFT_RX_RECV\)/if (last > WEFT_RX_RECV)/' 'I[0-9]+ '
+mutant I4-early rx_host.c 's/^\t\tc->ring\.received = rx->rdone;/\t\tc->ring.received = c->rsn0 + c->takes;/' 'I4 '
+mutant I4-taken rx_track.h '/w->recv, ~recv/d' 'recv__' test_core_recv
+mutant I4-solicited rx_track.h '/w->sol, ~recv/d' 'recv__' test_core_recv
+mutant I5-longer recv_host.c 's/^\te->status = WEFT_NAK_LENGTH;/\treturn 0;/' 'I5 '
+mutant I7-offer ring.h 's/^\tint was = weft_ring_refusal\(r\);/\tint was = 0;/; s/return was \|\| .*refused;/return weft_ring_refusal(r);/' 'I7' --i7
+mutant I7-offered ring.h '/^weft_inline int weft_ring_offer/,/^}/s/^\t__sync_synchronize\(\);//' 'I7' --i7
+mutant I7-again recv_host.c 's/case RX_REFUSE: .*/case RX_REFUSE: return RX_AGAIN;/' 'probes' --single
+mutant I7-polled ring.h 's/return shared \? posted \+ .*/return posted;/' 'epoch__' test_core_recv
+mutant I7-resume recv_host.c 's/^\treturn TX_BELL;/\treturn STEP_END;/' 'probes' --single
+mutant I8-ahead recv.h 's/if \(ahead >= WEFT_WIN\)/if (0)/' 'own__' test_core_recv
+mutant I8-flags tx_claim.h 's/\(q->flags && weft_wqe_own\(q->op\)\)/0/' 'rnr__flags' test_core_tx_rnr
+mutant I10-order recv.h 's/^\t__u32 n = \*bound;/\t__u32 n = rsn;/' 'I(2|10) '
+mutant I10-refused tx_score.h 's/if \(\(own \|\| weft_ack_missed\(a\)\) && /if (own \&\& /' 'I10 '
+mutant I10-convicted tx_score.h 's/\(!own && !weft_ack_missed\(a\)\)/!own/' 'rnr__of_what_was' test_core_tx_rnr
+mutant I10-older tx_rnr.h 's/return tx->rnr && weft_psn_diff.*/return tx->rnr;/' 'rnr__' test_core_tx_rnr
+mutant I10-ready tx_rnr.h 's/^\tif \(!tx->rnr\)$/\tif (1)/' 'rnr__|probe__' test_core_tx_rnr
+mutant I10-probe tx_rnr.h 's/return n \+ \(tx->probe && tx->nlost > n\);/return n;/' 'probe__' test_core_tx_rnr
+mutant I10-over tx_score.h 's/if \(tx->rnr && weft_tx_delivered\(tx, tx->rnr_psn\)\)/if (0)/' 'rnr__ends' test_core_tx_rnr
+mutant I10-heard tx_rnr.h 's/if \(tx->heard && /if (/' 'epoch__' test_core_tx_rnr
+mutant I12-flags tx_claim.h 's/^\t\tq->flags = src->flags;//' 'I12 '
+mutant I12-rsn tx_claim.h 's/^\t\t\ttx->rsn\+\+;/\t\t\ttx->rsn += 2;/' 'I12 '
+mutant I15-probe tx_rnr.h 's/^\ttx->probe = 1;//' 'exchange' --single
+mutant I15-news tx_score.h 's/if \(a->flags & WEFT_F_RQ\)/if (0)/' 'rnr__with' test_core_tx_rnr
+mutant storm-probe tx_rnr.h 's/now - tx->rnr_ts < WEFT_RNR_MIN << shift/0/' 'storm '
+mutant storm-grows tx_rnr.h 's/WEFT_RNR_MIN << shift/WEFT_RNR_MIN/' 'storm '
+mutant storm-first tx_rnr.h 's/\} else if \(weft_psn_diff\(psn, tx->rnr_psn\) < 0\) \{/} else if (0) {/' 'storm '
+mutant storm-behind tx_claim.h 's/^\tif \(tx->rnr\)$/\tif (0)/' 'storm '
+mutant storm-refused tx_claim.h 's/if \(!tx->probe\)/if (0)/' 'storm '
+mutant storm-spent tx_claim.h 's/^\t\t\ttx->probe = 0;//' 'storm '
+mutant storm-honest tx_rnr.h 's/ && weft_psn_diff\(ts, tx->epoch_ts\) < 0\)/)/' 'resume__before' test_core_tx_rnr
 mutant packets-wrap tx_claim.h 's/if \(!\+\+tx->nxt\)/if (++tx->nxt == 1)/' 'packets__' test_core_tx
 mutant packets-again tx_state.h 's/ - tx->psn0 \+ tx->retransmits;/ - tx->psn0;/' 'packets__' test_core_tx
 mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return 0;/' 'storm '

@@ -346,8 +346,8 @@ static void check_efficiency(void)
 	max += W.st.rnrs + W.st.probes;
 	/* in strict order all behind a gap comes again, and what went out meanwhile */
 	if (p->strict)
-		max += (W.lost_tokens + W.st.reordered + W.st.stalls + W.st.duplicated) *
-		       2 * (p->cut_cwnd ? WEFT_CWND_MAX : p->cwnd);
+		max += (W.lost_tokens + W.st.reordered + W.st.stalls + W.st.duplicated) * 2 *
+		       (p->cut_cwnd ? WEFT_CWND_MAX : p->cwnd);
 	max += W.st.stalls * (64 + p->cwnd / (p->cpus[0] < p->cpus[1] ? p->cpus[0] : p->cpus[1]));
 	if (p->preempt)
 		max += 100;

@@ -221,7 +221,7 @@ mutant I16-number tx_claim.h 's/q->asn = tx->atomics\+\+;/q->asn = tx->atomics++
 mutant I2-unposted recv.h 's/rq->prod, rsn\) > 0 \?/rq->prod, rsn) >= 0 ?/' 'I[0-9]+ '
 mutant I2-tag recv.h 's/return b >> 16 == \(\(rsn \+ 1\) & 0xffff\)/return b/' 'I[0-9]+ '
 mutant I2-empty recv.h '/^weft_inline enum weft_rq_found weft_rq_next/,/^}/s/ > 0 \?/ >= 0 ?/' 'I2 '
-mutant I2-thief recv.h 's/, taken \+ 1\) != taken\)/, taken + 1) == ~0u)/' 'take__against' test_core_recv
+mutant I2-thief recv.h 's/, taken \+ 1\) != taken\)/, taken + 1) == ~0u)/' 'take__' test_core_recv
 mutant I2-noted recv.h 's/if \(rsn - polled >= WEFT_RQ_BIND\)/if (0)/' 'take__as_many' test_core_recv
 mutant I2-refused recv_host.c '/case RX_RNR/,/RX_REPLY/s/^\t\tweft_rx_give_back.*//' 'I10 '
 mutant I3-rnr tx_score.h 's/ >= 0 && !weft_ack_missed\(a\)\)$/ >= 0)/' 'I3 '

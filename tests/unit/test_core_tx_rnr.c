@@ -305,6 +305,7 @@ static void rnr__of_what_was_convicted(void **state)
 	assert_int_equal(s->tx.nlost, 1);
 	rnr(s, 0, 0, T0 + WEFT_RTO_INIT + 2);
 	assert_int_equal(s->tx.nlost, 1);
+	assert_int_equal(weft_slot_state(&s->tx.slot[weft_tx_at(0)]), WEFT_SLOT_LOST);
 	assert_waits(s, T0 + WEFT_RTO_INIT + 2);
 	/* and that of the older of two: the newer's token is a surplus then */
 	weft_tx_resume(&s->tx, 1, T0 + WEFT_RTO_INIT + 2);

@@ -366,7 +366,7 @@ void weft_recv_detach(struct weft_qp *qp);
 /* Receives of a QP that are complete, or flushed: up to n of them. */
 int weft_recv_take(struct weft_qp *qp, struct weft_wc *wc, int n);
 /* Is one complete; with sol: a solicited or failed one? */
-bool weft_recv_ready(const struct weft_qp *qp, bool sol);
+bool weft_recv_ready(struct weft_qp *qp, bool sol);
 
 /* doorbell.c */
 int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len);

@@ -70,6 +70,8 @@ static int new_queue(struct weft_dev *dev, struct weft_pd *pd, unsigned depth, b
 		err = map_queue(rq);
 	if (err) {
 		free_queue(rq);
+		if (err == -EDQUOT) /* weftd has said why */
+			return err;
 		return weft_err(-err, dev->ifname, "a receive queue of %u cannot be made: %s",
 				depth, strerror(-err));
 	}
@@ -329,21 +331,30 @@ static bool place_of(const struct weft_qp *qp, uint32_t rsn, uint32_t *at)
 
 /*
  * In error: own receives are flushed to the last that was posted; of a shared queue those that
- * messages had taken, complete or not.
+ * messages had taken, complete or not. The next of them; false: there is none.
  */
-static int flush(struct weft_qp *qp, struct weft_wc *wc, int n)
+static bool next_flushed(struct weft_qp *qp, uint32_t *at)
 {
-	struct weft_srq *rq = qp->rq;
+	const struct weft_srq *rq = qp->rq;
 	uint32_t end =
 		rq->shared ? WEFT_RQ_BIND
 			   : __atomic_load_n(&rq->head->prod, __ATOMIC_ACQUIRE) - qp->recv_polled;
+
+	for (; qp->recv_flushed < end; qp->recv_flushed++)
+		if (place_of(qp, qp->recv_polled + qp->recv_flushed, at) && rq->busy[*at])
+			return true;
+	return false;
+}
+
+static int flush(struct weft_qp *qp, struct weft_wc *wc, int n)
+{
 	int got = 0;
+	uint32_t at;
 
-	for (; qp->recv_flushed < end && got < n; qp->recv_flushed++) {
-		uint32_t at;
-
-		if (place_of(qp, qp->recv_polled + qp->recv_flushed, &at) && rq->busy[at])
-			complete(qp, at, false, &wc[got++]);
+	while (got < n && next_flushed(qp, &at)) {
+		/* an entry of a shared queue may be posted again at once, and is not ours then */
+		qp->recv_flushed++;
+		complete(qp, at, false, &wc[got++]);
 	}
 	return got;
 }
@@ -370,10 +381,13 @@ int weft_recv_take(struct weft_qp *qp, struct weft_wc *wc, int n)
 	return got;
 }
 
-bool weft_recv_ready(const struct weft_qp *qp, bool sol)
+bool weft_recv_ready(struct weft_qp *qp, bool sol)
 {
+	int status = __atomic_load_n(&qp->status, __ATOMIC_ACQUIRE);
 	uint32_t end = __atomic_load_n(&qp->ring->received, __ATOMIC_ACQUIRE), at;
 
+	if (status && next_flushed(qp, &at))
+		return true;
 	if (!sol)
 		return end != qp->recv_polled;
 	for (uint32_t i = qp->recv_polled; i != end && i - qp->recv_polled <= WEFT_RQ_DEPTH; i++)

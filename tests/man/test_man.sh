@@ -85,8 +85,12 @@ fields() {
 		/^struct [a-z_]+ {/ { inside = 1; next }
 		/^};/ { inside = 0 }
 		inside {
-			line = $0
-			sub(/^[ \t]+/, "", line)
+			# the preprocessor breaks a line behind a long comment
+			line = part $0
+			if (line !~ /;/) { part = line " "; next }
+			part = ""
+			gsub(/[ \t]+/, " ", line)
+			sub(/^ /, "", line)
 			sub(/;.*/, "", line)
 			n = split(line, d, /, */)
 			type = d[1]
@@ -104,7 +108,7 @@ every_field() {
 	compare "$tmp/said" "$tmp/truth" "$header" 20
 }
 every_constant() {
-	grep -oE '\bWEFT_[A-Z_]+\b' "$header" | grep -vx WEFT_WEFT_H | sort -u >"$tmp/truth"
+	grep -oE '\bWEFT_[A-Z_]*[A-Z]\b' "$header" | grep -vx WEFT_WEFT_H | sort -u >"$tmp/truth"
 	cat "${pages[@]}" | grep -oE '(Dv|Fn) WEFT_[A-Z_]+\b' | sed 's/.* //' | sort -u >"$tmp/said"
 	compare "$tmp/said" "$tmp/truth" "$header" 20
 }

@@ -67,7 +67,9 @@ struct samples {
 	X(timeouts_total, "counter", "Retransmission time-outs", v->tx.tx.timeouts)            \
 	X(ecn_marks_total, "counter", "ECN marks echoed by the peer", v->tx.tx.ce)             \
 	X(cwnd_packets, "gauge", "Congestion window", v->tx.tx.cc.cwnd)                        \
-	X(inflight_packets, "gauge", "Packets out and not acknowledged", v->tx.tx.inflight)
+	X(inflight_packets, "gauge", "Packets out and not acknowledged", v->tx.tx.inflight)    \
+	X(recvs_posted, "gauge", "Receives posted that no message has taken", v->rq_left)      \
+	X(rnr_waiting, "gauge", "1 while it waits for a receive of the peer", v->tx.tx.rnr)
 
 enum qp_metric {
 #define X(name, ...) QP_##name,

@@ -88,6 +88,13 @@ static void show_text(const struct qp_view *v)
 	printf("    write       %s\n", hist_text(&v->lat, times));
 	printf("    received: psn next %u  messages arrived %u  %llu B\n", v->rx.rx.next,
 	       v->rx.rx.msn, (unsigned long long)v->rx_bytes);
+	if (v->rq_depth)
+		printf("    receives: %squeue of %u, %u posted  taken %u\n",
+		       v->ctl.flags & WEFT_QPF_SRQ ? "shared " : "", v->rq_depth, v->rq_left,
+		       v->rx.rx.rdone);
+	if (tx->rnr)
+		printf("    waits for a receive of the peer's, %.3f s so far, %u probes\n",
+		       v->rnr_s, tx->probes);
 	printf("    memory %u B, and its cq %u B\n", bytes_per_qp(), cq_bytes());
 }
 
@@ -133,6 +140,13 @@ static void show_json(const struct qp_view *v, struct json_object *out)
 	cli_add_u64(o, "rx_bytes", v->rx_bytes);
 	cli_add_u64(o, "rx_next", v->rx.rx.next);
 	cli_add_u64(o, "arrived", v->rx.rx.msn);
+	cli_add_u64(o, "recvs", v->rq_depth);
+	cli_add_u64(o, "recvs_posted", v->rq_left);
+	cli_add_bool(o, "srq", v->ctl.flags & WEFT_QPF_SRQ);
+	cli_add_u64(o, "received", v->rx.rx.rdone);
+	cli_add_bool(o, "rnr", tx->rnr);
+	cli_add_f(o, "rnr_s", v->rnr_s, 3);
+	cli_add_u64(o, "rnr_probes", tx->rnr ? tx->probes : 0);
 	cli_add_u64(o, "tx_err", tx->err);
 	cli_add_u64(o, "rx_err", v->rx.rx.err);
 	cli_add_str(o, "error", qp_error_text(v));

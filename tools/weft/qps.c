@@ -116,6 +116,40 @@ static void delivered(struct qp_view *v)
 		(tx->una != tx->nxt ? weft_slot_seg(&tx->slot[weft_tx_at(tx->una)]) : tx->seg);
 }
 
+/* The queue is shared memory of its owner: what it says may be anything. */
+static void receives(struct qp_view *v, int rqs)
+{
+	struct weft_rq rq = { 0 };
+	uint32_t idx = v->ctl.rq - 1, id, first = 0;
+	int fd = -1;
+
+	v->rq_depth = v->rq_left = 0;
+	if (v->ctl.rq && rqs >= 0 && !bpf_map_lookup_elem(rqs, &idx, &id))
+		fd = bpf_map_get_fd_by_id(id);
+	if (fd < 0)
+		return;
+	if (!bpf_map_lookup_elem(fd, &first, &rq)) {
+		v->rq_depth = v->ctl.rq_mask + 1;
+		v->rq_left = rq.prod - (v->ctl.flags & WEFT_QPF_SRQ ? rq.taken : v->rx.rx.rdone);
+		if (v->rq_left > v->rq_depth)
+			v->rq_left = 0;
+	}
+	close(fd);
+}
+
+/* Each probe so far came after an interval, see core/tx_rnr.h; the last one's time is known. */
+static double rnr_seconds(const struct weft_tx *tx)
+{
+	uint32_t now = weft_now_ns() >> WEFT_TS_SHIFT;
+	uint64_t ticks = now - tx->rnr_ts;
+
+	if (!tx->rnr)
+		return 0;
+	for (uint32_t i = 0; i < tx->probes; i++)
+		ticks += (uint64_t)WEFT_RNR_MIN << (i < WEFT_RNR_SHIFT ? i : WEFT_RNR_SHIFT);
+	return (double)(ticks << WEFT_TS_SHIFT) / 1e9;
+}
+
 static void derive(struct qp_view *v, const struct weft_tele *t)
 {
 	int af = v->ctl.flags & WEFT_QPF_V6 ? AF_INET6 : AF_INET;
@@ -128,6 +162,7 @@ static void derive(struct qp_view *v, const struct weft_tele *t)
 	v->age = ts.tv_sec + ts.tv_nsec / 1e9 - v->ctl.created / 1e9;
 	v->srtt_us = (double)v->tx.tx.rtt.srtt8 * (1 << WEFT_TS_SHIFT) / 8e3;
 	v->rto_us = (double)weft_rto(&v->tx.tx.rtt) * (1 << WEFT_TS_SHIFT) / 1e3;
+	v->rnr_s = rnr_seconds(&v->tx.tx);
 	memset(&v->rtt, 0, sizeof(v->rtt));
 	qp_rtt(t, &v->rtt);
 	v->lat = t->lat;
@@ -154,7 +189,7 @@ int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *
 {
 	struct weft_qpctl *ctl = calloc(WEFT_QPS, sizeof(*ctl));
 	struct qp_view *v = calloc(1, sizeof(*v));
-	int cfd, tfd = -1, rfd = -1, pid[WEFT_PROCS], rc = -1;
+	int cfd, tfd = -1, rfd = -1, qfd = -1, pid[WEFT_PROCS], rc = -1;
 	struct tele t = { 0 };
 
 	cfd = pins_map(p, "qpctl", sizeof(*ctl));
@@ -162,7 +197,9 @@ int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *
 		tfd = pins_map(p, "qptx", sizeof(v->tx));
 	if (tfd >= 0)
 		rfd = pins_map(p, "qprx", sizeof(v->rx));
-	if (rfd < 0 || !ctl || !v || tele_open(p, &t))
+	if (rfd >= 0)
+		qfd = pins_map(p, "rqs", sizeof(uint32_t));
+	if (qfd < 0 || !ctl || !v || tele_open(p, &t))
 		goto out;
 	pins_users(p, pid);
 	for (uint32_t i = 0; i < WEFT_QPS; i++)
@@ -180,11 +217,14 @@ int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *
 		for (unsigned k = 0; k < WEFT_QPS; k++)
 			v->cq_qps += ctl[k].state != WEFT_QP_FREE && ctl[k].cq == ctl[i].cq;
 		derive(v, &t.qp[i]);
+		receives(v, qfd);
 		one(v, arg);
 	}
 	rc = 0;
 out:
 	tele_close(&t);
+	if (qfd >= 0)
+		close(qfd);
 	if (rfd >= 0)
 		close(rfd);
 	if (tfd >= 0)

@@ -44,6 +44,9 @@ struct qp_view {
 	int pid;
 	double age, srtt_us, rto_us;
 	unsigned cq_qps;
+	/* its receive queue, own or shared: entries, 0: none; posted and not taken by a message */
+	uint32_t rq_depth, rq_left;
+	double rnr_s; /* how long it has waited for a receive of the peer's, at least; 0: it does not */
 };
 
 /* one() for every QP of the device. 0, or -1 after a message. */

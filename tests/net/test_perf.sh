@@ -63,6 +63,27 @@ reading() {
 	t -- perf_op read --size 0 --count 100 --verify ++ "empty ones"
 }
 
+# SENDs: receives that the server posts; what is compared lies where those say.
+sending() {
+	t -- perf_op send --size 64k --time 0.5 --verify ++ "SENDs of 64 KiB"
+	t "$(field write messages) > 0 && $(field write errors) == 0" "some of them"
+	t -- perf_op send --size 12345 --qps 3 --count 2000 --region 1m --verify ++ "of odd size by three QPs"
+	t -- perf_op send --size 100 --qps 3 --count 50 --region 64k --verify ++ "fewer than there are places"
+	t -- perf_op send --lat --count 2000 --region 64k --verify ++ "answered by SENDs, one at a time"
+	t "$(field write messages) == 2000" "all of them counted"
+	t -- perf_op send --lat --event --size 9000 --count 500 --region 64k --verify ++ "to a server that sleeps"
+	t -- perf_op send --size 0 --count 100 --verify ++ "empty ones"
+}
+
+# Atomics: each once.
+adding() {
+	t -- perf_op atomic --time 0.5 --verify ++ "atomics, 64 at a time"
+	t -- perf_op atomic --qps 3 --count 2000 --verify ++ "of three QPs"
+	t -- perf_op atomic --lat --count 2000 --verify ++ "one at a time"
+	t "$(field write messages) == 2000" "all of them counted"
+	t ! perf_op atomic --size 16 ++ "of another size: refused"
+}
+
 # taken REGEX NOT-REGEX COMMAND...: the client's last words when that happens to its interface
 taken() {
 	local want=$1 not=$2 rc=0
@@ -96,7 +117,7 @@ interface() {
 lab_begin
 lab_pair 3498
 if tap_part early; then early; else perf_server; fi
-for part in waiting latency reading interface; do
+for part in waiting latency reading sending adding interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

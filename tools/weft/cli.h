@@ -140,6 +140,5 @@ int dev_set(int argc, char **argv);
 int dev_flush(void);
 int qp_trace(int argc, char **argv);
 int perf_server(int argc, char **argv);
-int perf_write(int argc, char **argv);
 
 #endif

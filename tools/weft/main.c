@@ -38,6 +38,8 @@ static const char help[] =
 	"       weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"       weft perf read DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
+	"       weft perf send DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
+	"       weft perf atomic DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"\n"
 	"options:\n"
 	"  -n, --netns NAME  work in the network namespace NAME (of 'ip netns list') or at a path\n"

@@ -13,8 +13,10 @@ static const char help[] =
 	"usage: weft perf server [ -p PORT ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
 	"       weft perf read DEV HOST[:PORT] [ OPTIONS ]\n"
+	"       weft perf send DEV HOST[:PORT] [ OPTIONS ]\n"
+	"       weft perf atomic DEV HOST[:PORT] [ OPTIONS ]\n"
 	"\n"
-	"Measure one-sided WRITEs and READs. 'weft perf write --help' lists the options.\n";
+	"Measure WRITEs, READs, SENDs and atomics. 'weft perf write --help' lists the options.\n";
 
 atomic_int perf_stop;
 
@@ -132,12 +134,23 @@ double perf_hist_at(const struct perf_hist *h, double quantile)
 
 int cmd_perf(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		enum weft_wr_op op;
+	} ops[] = {
+		{ "write", WEFT_WR_WRITE },
+		{ "read", WEFT_WR_READ },
+		{ "send", WEFT_WR_SEND },
+		{ "atomic", WEFT_WR_FETCH_ADD },
+	};
+
 	if (!argc)
-		return cli_usage("perf", "server, write or read");
+		return cli_usage("perf", "server, write, read, send or atomic");
 	if (!strcmp(argv[0], "server"))
 		return perf_server(argc, argv);
-	if (!strcmp(argv[0], "write") || !strcmp(argv[0], "read"))
-		return perf_write(argc, argv);
+	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(argv[0], ops[i].name))
+			return perf_client(argc, argv, ops[i].op);
 	if (!strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
 		fputs(help, stdout);
 		return CLI_OK;

@@ -20,11 +20,13 @@
  */
 #define PERF_PORT       7471
 #define PERF_MAGIC      0x66726570u /* "perf" */
-#define PERF_VERSION    3
+#define PERF_VERSION    4
 #define PERF_REGION     (64ull << 20) /* default region, bytes */
 #define PERF_REGION_MAX (1ull << 30)
 #define PERF_SLOT       512  /* control memory a QP: the peer's message, then ours */
 #define PERF_OUT        256  /* where ours is in it */
+#define PERF_BATCH      64   /* posted or polled at once */
+#define PERF_RECVS      512  /* receives that are posted for SENDs */
 #define PERF_PATIENCE_S 10   /* without any progress */
 #define PERF_REFUSED_MS 2000 /* a server that does not listen yet */
 
@@ -46,9 +48,11 @@ enum perf_op {
 	PERF_VERIFY,    /* compare the region with what the source held */
 };
 
-#define PERF_F_LAT   0x1 /* ping-pong */
-#define PERF_F_EVENT 0x2 /* the server sleeps between messages */
-#define PERF_F_READ  0x4 /* the client READs: the region holds the data of `seed` from the start */
+#define PERF_F_LAT    0x1 /* ping-pong */
+#define PERF_F_EVENT  0x2 /* the server sleeps between messages */
+#define PERF_F_READ   0x4 /* the client READs: the region holds the data of `seed` from the start */
+#define PERF_F_SEND   0x8 /* the client SENDs: the server posts receives, see perf_slot() */
+#define PERF_F_ATOMIC 0x10 /* the client adds: a counter for each data QP, see PERF_COUNTER */
 
 struct perf_msg {
 	uint32_t op;    /* enum perf_op */
@@ -59,7 +63,7 @@ struct perf_msg {
 	uint64_t region;  /* bytes in the region */
 	uint64_t slots;   /* messages that fit into it */
 	uint64_t seed;    /* of the test data */
-	uint64_t covered; /* VERIFY: bytes written with it; behind them */
+	uint64_t covered; /* VERIFY: bytes written with it, or messages sent; behind them */
 	uint64_t rest;    /* is the data of this seed, zeros if it is 0 */
 	uint64_t bad;     /* VERIFY: offset of the first wrong byte */
 	uint32_t key;     /* START: of the client's region; answer: of the server's */
@@ -83,6 +87,20 @@ void perf_fill(void *mem, uint64_t len, uint64_t seed);
 uint64_t perf_compare(const void *mem, uint64_t len, uint64_t covered, uint64_t seed,
 		      uint64_t rest);
 
+/*
+ * Where message j of data QP `index` goes when messages are SENDs: the server has to know without being
+ * told. With one QP as those of a WRITE.
+ */
+static inline uint64_t perf_slot(uint64_t j, unsigned index, unsigned qps, uint64_t slots)
+{
+	return (j * qps + index) % slots;
+}
+
+/* Atomics: where the counter of a data QP is, and at the client where what they return is put. */
+#define PERF_COUNTER(index)   ((uint64_t)(index)*64)
+#define PERF_RESULT(index, j) (((uint64_t)(index)*WEFT_DEPTH + (j) % WEFT_DEPTH) * 8)
+#define PERF_ATOMIC_REGION    (256u << 10)
+
 /* Latency in log buckets, 128 in each power of two: at most 0.8% off. Values in ns. */
 struct perf_hist {
 	uint64_t n, min, max;
@@ -91,11 +109,16 @@ struct perf_hist {
 void perf_hist_add(struct perf_hist *h, uint64_t ns);
 double perf_hist_at(const struct perf_hist *h, double quantile);
 
-/* ---- the client, perf_write.c and perf_run.c ---- */
+/* ---- the client, perf_write.c, perf_post.c and perf_run.c ---- */
+
+int perf_client(int argc, char **argv, enum weft_wr_op op);
 
 struct perf_lane { /* one data QP */
 	struct weft_qp *qp;
-	unsigned out; /* posted, not polled */
+	unsigned index;
+	unsigned out;    /* posted, not polled */
+	uint64_t posted; /* ever */
+	uint64_t sum;    /* atomics: of what they returned */
 };
 
 struct perf_run {
@@ -105,7 +128,7 @@ struct perf_run {
 	double time;
 	unsigned qps, evs, depth, cwnd;
 	bool lat, event, verify, poll;
-	bool read; /* READs, not WRITEs */
+	enum weft_wr_op op; /* WRITE, READ, SEND; FETCH_ADD */
 	/* connection */
 	struct weft_dev *wd;
 	struct weft_cq *cq; /* of the data QPs */
@@ -122,6 +145,9 @@ struct perf_run {
 	uint8_t *pong; /* latency: where answers go */
 	struct weft_mr *pong_mr;
 	uint32_t rkey;
+	uint32_t
+		pongs; /* answers that were SENT: those that have come, and receives posted for them */
+	uint32_t pong_recvs;
 	uint64_t slots; /* messages that fit into the region */
 	/* result */
 	uint64_t posted; /* also those after the interval */
@@ -136,6 +162,21 @@ struct perf_run {
 	bool csum;
 };
 
+/* What comes back is the answer: nobody at the server takes part. */
+static inline bool perf_pulls(const struct perf_run *r)
+{
+	return r->op == WEFT_WR_READ || r->op == WEFT_WR_FETCH_ADD;
+}
+
+/* "READ", and in small letters "read" */
+const char *perf_verb(const struct perf_run *r, bool capital);
+uint32_t perf_flag(const struct perf_run *r); /* PERF_F_* of it */
+/* Post n messages, PERF_BATCH at most. How many were, or -errno. */
+int perf_post(struct perf_run *r, struct perf_lane *l, unsigned n);
+/* Post receives for answers, as many as the queue holds. 0 or -errno. */
+int perf_post_pongs(struct perf_run *r, struct weft_qp *qp);
+/* Every atomic was carried out once: counters and what was returned agree. 0, or CLI_FAIL. */
+int perf_verify_atomics(struct perf_run *r);
 /* What to do about a QP's end, in words. */
 const char *perf_remedy(const struct perf_run *r, enum weft_wc_status status);
 /* Before a latency run: the server's whole region is written, in *n messages. 0, or CLI_FAIL. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf write and read: what came out, for people and as JSON. */
+/* weft perf, the client: what came out, for people and as JSON. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +28,10 @@ void perf_gather(struct perf_run *r)
 	r->evs_used = ctl->nev;
 }
 
-/* What a time is divided by: one way of a ping-pong, the whole of a READ; in us. */
+/* What a time is divided by: one way of a ping-pong, the whole of a READ or atomic; in us. */
 static double trip(const struct perf_run *r)
 {
-	return r->read ? 1e3 : 2e3;
+	return perf_pulls(r) ? 1e3 : 2e3;
 }
 
 static double rate(const struct perf_run *r, double n)
@@ -45,7 +45,7 @@ static int print_json(const struct perf_run *r)
 	double bytes = (double)r->messages * r->size;
 
 	cli_add_str(o, "transport", "weft");
-	cli_add_str(o, "op", r->read ? "read" : "write");
+	cli_add_str(o, "op", perf_verb(r, false));
 	cli_add_str(o, "dev", r->dev);
 	cli_add_str(o, "peer", r->peer);
 	cli_add_u64(o, "size", r->size);
@@ -87,7 +87,7 @@ static int print_text(const struct perf_run *r)
 
 	printf("weft %s %s -> %s: %s messages, %u QP%s, depth %u, %u entropy values, cwnd %u, "
 	       "payload %u B\n",
-	       r->read ? "read" : "write", r->dev, r->peer, cli_bytes(r->size, size), r->qps,
+	       perf_verb(r, false), r->dev, r->peer, cli_bytes(r->size, size), r->qps,
 	       r->qps == 1 ? "" : "s", r->depth, r->evs_used, r->cwnd_used, r->payload);
 	printf("  messages     %llu in %.3f s, %.0f/s\n", (unsigned long long)r->messages,
 	       r->seconds, rate(r, r->messages));
@@ -96,7 +96,7 @@ static int print_text(const struct perf_run *r)
 		       rate(r, bytes) / 1e9);
 	if (r->lat && r->hist->n)
 		printf("  %s      min %.2f  p50 %.2f  p99 %.2f  p99.9 %.2f  max %.2f us\n",
-		       r->read ? "latency" : "one way", r->hist->min / trip(r),
+		       perf_pulls(r) ? "latency" : "one way", r->hist->min / trip(r),
 		       perf_hist_at(r->hist, 0.5) / trip(r), perf_hist_at(r->hist, 0.99) / trip(r),
 		       perf_hist_at(r->hist, 0.999) / trip(r), r->hist->max / trip(r));
 	printf("  process cpu  %.3f s", r->cpu_s);

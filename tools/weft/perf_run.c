@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf write and read: the loops that are measured, bandwidth and ping-pong. */
+/* weft perf, the client: the loops that are measured, bandwidth and ping-pong. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "internal.h"
 #include "perf.h"
 
-#define BATCH         64   /* posted or polled at once */
 #define IDLE_POLLS    16   /* empty polls before the process sleeps */
 #define SMALL         4096 /* bytes */
 #define SMALL_SPIN_NS 20000
@@ -135,7 +134,7 @@ static int report_errors(const struct perf_run *r)
 	if (!r->errors)
 		return CLI_OK;
 	return cli_fail(r->peer, "%llu %ss failed, the first with \"%s\"; %s",
-			(unsigned long long)r->errors, r->read ? "READ" : "WRITE",
+			(unsigned long long)r->errors, perf_verb(r, true),
 			weft_wc_str(r->first_error), perf_remedy(r, r->first_error));
 }
 
@@ -150,51 +149,6 @@ static void note_broken(struct perf_run *r)
 	}
 }
 
-static int post_reads(struct perf_run *r, struct weft_qp *qp, unsigned n)
-{
-	struct weft_sge g[BATCH];
-	struct weft_wr wr[BATCH];
-
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t off = (r->posted + i) % r->slots * r->size;
-
-		g[i] = (struct weft_sge){ .mr = r->mr, .off = off, .len = r->size };
-		wr[i] = (struct weft_wr){
-			.wr_id = r->posted + i,
-			.op = WEFT_WR_READ,
-			.sge = &g[i],
-			.nsge = 1,
-			.rkey = r->rkey,
-			.roff = off,
-		};
-	}
-	return weft_post(qp, wr, n);
-}
-
-static int post_writes(struct perf_run *r, struct weft_qp *qp, unsigned n)
-{
-	struct weft_write w[BATCH];
-
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t off = (r->posted + i) % r->slots * r->size;
-
-		w[i] = (struct weft_write){
-			.wr_id = r->posted + i,
-			.mr = r->mr,
-			.off = off,
-			.len = r->size,
-			.rkey = r->rkey,
-			.roff = off,
-		};
-	}
-	return weft_post_writes(qp, w, n);
-}
-
-static int post(struct perf_run *r, struct weft_qp *qp, unsigned n)
-{
-	return r->read ? post_reads(r, qp, n) : post_writes(r, qp, n);
-}
-
 /* Fill the queue of one QP, without going past the count. 0 or -errno. */
 static int post_lane(struct perf_run *r, struct perf_lane *l)
 {
@@ -202,19 +156,17 @@ static int post_lane(struct perf_run *r, struct perf_lane *l)
 		unsigned n = r->depth - l->out;
 		int done;
 
-		if (n > BATCH)
-			n = BATCH;
+		if (n > PERF_BATCH)
+			n = PERF_BATCH;
 		if (r->count && n > r->count - r->posted)
 			n = r->count - r->posted;
 		if (!n)
 			return 0;
-		done = post(r, l->qp, n);
+		done = perf_post(r, l, n);
 		if (done == -EAGAIN)
 			return 0;
 		if (done < 0)
 			return done;
-		l->out += done;
-		r->posted += done;
 	}
 	return 0;
 }
@@ -231,18 +183,25 @@ static unsigned outstanding(const struct perf_run *r)
 /* Take what is complete. Returns how many completions, good ones in *good. */
 static int reap(struct perf_run *r, unsigned *good)
 {
-	struct weft_wc wc[BATCH];
-	int n = weft_cq_poll(r->cq, wc, BATCH);
+	struct weft_wc wc[PERF_BATCH];
+	int n = weft_cq_poll(r->cq, wc, PERF_BATCH);
 
 	*good = 0;
 	for (int i = 0; i < n; i++) {
 		struct perf_lane *l = weft_qp_user(wc[i].qp);
 
+		if (wc[i].op >= WEFT_WR_RECV) { /* an answer; of an error the QP tells */
+			r->pongs += wc[i].status == WEFT_WC_SUCCESS;
+			continue;
+		}
 		l->out--;
-		if (wc[i].status == WEFT_WC_SUCCESS)
-			++*good;
-		else
+		if (wc[i].status != WEFT_WC_SUCCESS) {
 			note_error(r, wc[i].status);
+			continue;
+		}
+		if (r->op == WEFT_WR_FETCH_ADD)
+			l->sum += *(uint64_t *)(r->mem + PERF_RESULT(l->index, wc[i].wr_id));
+		++*good;
 	}
 	return n;
 }
@@ -383,8 +342,30 @@ static int await_pong(struct perf_run *r, struct weft_qp *qp, uint32_t seen)
 	return 0;
 }
 
-/* Wait until the READ is complete. Likewise. */
-static int await_read(struct perf_run *r, struct perf_lane *l)
+/* Wait until what was SENT back is here. Likewise. */
+static int await_recv(struct perf_run *r, struct weft_qp *qp, uint32_t seen)
+{
+	uint64_t begin = 0;
+	unsigned good;
+
+	for (unsigned spin = 1; r->pongs == seen; spin++) {
+		reap(r, &good);
+		if (spin & 4095)
+			continue;
+		if (r->errors || weft_qp_status(qp) != WEFT_WC_SUCCESS)
+			return -EPIPE;
+		if (perf_stop)
+			return -EINTR;
+		if (!begin)
+			begin = perf_now();
+		if (perf_now() - begin > PERF_PATIENCE_S * 1000000000ull)
+			return -ETIMEDOUT;
+	}
+	return perf_post_pongs(r, qp);
+}
+
+/* Wait until the READ or atomic is complete. Likewise. */
+static int await_own(struct perf_run *r, struct perf_lane *l)
 {
 	uint64_t begin = 0;
 	unsigned good;
@@ -405,14 +386,21 @@ static int await_read(struct perf_run *r, struct perf_lane *l)
 	return 0;
 }
 
+static int await(struct perf_run *r, struct perf_lane *l, uint32_t seen)
+{
+	if (perf_pulls(r))
+		return await_own(r, l);
+	return r->op == WEFT_WR_SEND ? await_recv(r, l->qp, seen) : await_pong(r, l->qp, seen);
+}
+
 #define WARM_UP 200 /* round trips that do not count */
 
-/* Ping-pong: one message out, one back; or a READ. The histogram holds round trips. */
+/* Ping-pong: one message out, one back; or a READ or atomic. The histogram holds round trips. */
 int perf_run_lat(struct perf_run *r)
 {
 	struct perf_lane *l = &r->lane[0];
 	uint64_t warm = WARM_UP, t0, t1, start = 0, end = NEVER;
-	uint32_t seen = weft_qp_arrived(l->qp);
+	uint32_t seen = r->op == WEFT_WR_SEND ? r->pongs : weft_qp_arrived(l->qp);
 	double cpu = cpu_seconds();
 	unsigned good;
 	int rc = 0;
@@ -424,16 +412,13 @@ int perf_run_lat(struct perf_run *r)
 			cpu = cpu_seconds();
 		}
 		t0 = perf_now();
-		rc = post(r, l->qp, 1);
+		rc = perf_post(r, l, 1);
 		if (rc == -EAGAIN) {
 			reap(r, &good);
 			continue;
 		}
-		if (rc == 1) {
-			l->out++;
-			r->posted++;
-			rc = r->read ? await_read(r, l) : await_pong(r, l->qp, seen);
-		}
+		if (rc == 1)
+			rc = await(r, l, seen);
 		if (rc)
 			break;
 		t1 = perf_now();

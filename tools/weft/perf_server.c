@@ -16,7 +16,7 @@
 static const char help[] =
 	"usage: weft perf server [ -p PORT ] DEV [ -j ]\n"
 	"\n"
-	"Offer memory for 'weft perf write', on all addresses of DEV, to any number of clients,\n"
+	"Offer memory for 'weft perf write', 'read', 'send' and 'atomic', on all addresses of DEV, to any number of clients,\n"
 	"until SIGINT or SIGTERM.\n"
 	"\n"
 	"  -p, --port PORT  TCP port where connections are made (7471)\n"
@@ -63,6 +63,8 @@ static bool join_session(struct server *srv, struct weft_qp *qp, const struct pe
 	LIST_FOREACH(s, &srv->sessions, link) {
 		if (s->run != h->run || s->qps == WEFT_PROC_QPS)
 			continue;
+		if (s->start.flags & PERF_F_SEND && receiver_start(s, qp, h->index))
+			break;
 		s->qp[s->qps++] = qp;
 		ok = true;
 		break;
@@ -79,7 +81,11 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 				.key = weft_mr_key(srv->ctl_mr),
 				.off = UINT64_MAX };
 	struct weft_qp_opts o = {
-		.size = sizeof(o), .priv = &h, .priv_len = sizeof(h), .connect_ms = 2000
+		.size = sizeof(o),
+		.priv = &h,
+		.priv_len = sizeof(h),
+		.connect_ms = 2000,
+		.recvs = PERF_RECVS, /* who it will be, and what he wants, is not known yet */
 	};
 	unsigned slot = WEFT_PROC_QPS;
 	struct weft_qp *qp;

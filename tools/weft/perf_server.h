@@ -21,6 +21,15 @@ struct server {
 	bool gone; /* the device was taken from us */
 };
 
+struct receiver { /* a data QP that the client SENDs to, and its thread */
+	struct session *s;
+	struct weft_qp *qp;
+	unsigned index;
+	uint64_t posted;
+	_Atomic uint64_t got;
+	pthread_t thread;
+};
+
 struct session {
 	LIST_ENTRY(session) link;
 	struct server *srv;
@@ -32,6 +41,8 @@ struct session {
 	struct perf_hello peer;
 	struct weft_qp *qp[WEFT_PROC_QPS];
 	unsigned qps;
+	struct receiver rx[WEFT_PROC_QPS]; /* SENDs: of qp[] */
+	unsigned rxs;
 	struct perf_msg start; /* what the run is */
 	uint8_t *mem, *pong;   /* region; latency: source of the answers */
 	struct weft_mr *mr, *pong_mr;
@@ -40,5 +51,16 @@ struct session {
 
 /* The session's thread; closes and frees all that is the session's, but not *s. */
 void *session_serve(void *arg);
+
+void session_say(struct session *s, const char *event, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+bool session_alive(const struct session *s);
+
+/* SENDs: a thread for a data QP that has joined; with the server's lock. */
+int receiver_start(struct session *s, struct weft_qp *qp, unsigned index);
+/* All have ended, or will: wait for them. */
+void receivers_join(struct session *s);
+/* Compare the region with what `sent` messages are; m->bad is the first byte that differs. 0 or -errno. */
+int receivers_verify(struct session *s, struct perf_msg *m, uint64_t sent);
 
 #endif

@@ -11,10 +11,7 @@
 #include "cli.h"
 #include "perf_server.h"
 
-static void say(struct session *s, const char *event, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void say(struct session *s, const char *event, const char *fmt, ...)
+void session_say(struct session *s, const char *event, const char *fmt, ...)
 {
 	char text[256], id[24];
 	va_list ap;
@@ -38,7 +35,7 @@ static void say(struct session *s, const char *event, const char *fmt, ...)
 	pthread_mutex_unlock(&s->srv->lock);
 }
 
-static bool alive(const struct session *s)
+bool session_alive(const struct session *s)
 {
 	return !perf_stop && weft_qp_status(s->ctl) == WEFT_WC_SUCCESS;
 }
@@ -75,8 +72,12 @@ static void do_start(struct session *s, struct perf_msg *m)
 		return;
 	}
 	s->start = *m;
-	rc = region(s, m->flags & PERF_F_READ ? WEFT_REMOTE_READ : WEFT_REMOTE_WRITE, &s->mem,
-		    &s->mr);
+	rc = region(s,
+		    m->flags & PERF_F_READ     ? WEFT_REMOTE_READ
+		    : m->flags & PERF_F_ATOMIC ? WEFT_REMOTE_ATOMIC | WEFT_REMOTE_READ
+		    : m->flags & PERF_F_SEND   ? WEFT_REMOTE_WRITE | WEFT_LOCAL_WRITE
+					       : WEFT_REMOTE_WRITE,
+		    &s->mem, &s->mr);
 	if (!rc && lat)
 		rc = region(s, WEFT_LOCAL, &s->pong, &s->pong_mr);
 	if (rc) {
@@ -88,28 +89,42 @@ static void do_start(struct session *s, struct perf_msg *m)
 	if (m->flags & PERF_F_READ)
 		perf_fill(s->mem, m->region, m->seed);
 	m->key = weft_mr_key(s->mr);
-	say(s, "start", "%s, %u QP%s, %s messages, %s of memory",
-	    lat                      ? "latency"
-	    : m->flags & PERF_F_READ ? "read"
-				     : "write",
-	    m->qps, m->qps == 1 ? "" : "s", cli_bytes(m->size, size), cli_bytes(m->region, reg));
+	session_say(s, "start", "%s, %u QP%s, %s messages, %s of memory",
+		    lat                        ? "latency"
+		    : m->flags & PERF_F_READ   ? "read"
+		    : m->flags & PERF_F_SEND   ? "send"
+		    : m->flags & PERF_F_ATOMIC ? "atomic"
+					       : "write",
+		    m->qps, m->qps == 1 ? "" : "s", cli_bytes(m->size, size),
+		    cli_bytes(m->region, reg));
 }
 
 static void do_verify(struct session *s, struct perf_msg *m)
 {
 	uint64_t len = s->start.region;
 
-	if (!s->mem || m->covered > len) {
+	bool sent = s->start.flags & PERF_F_SEND && !(s->start.flags & PERF_F_LAT);
+
+	if (!s->mem || (!sent && m->covered > len)) {
 		m->err = -EINVAL;
 		snprintf(m->text, sizeof(m->text), "there is nothing to verify");
 		return;
 	}
-	m->bad = perf_compare(s->mem, len, m->covered, m->seed, m->rest);
+	if (sent) {
+		int rc = receivers_verify(s, m, m->covered);
+
+		if (rc) {
+			lib_error(m, rc);
+			return;
+		}
+	} else {
+		m->bad = perf_compare(s->mem, len, m->covered, m->seed, m->rest);
+	}
 	m->err = m->bad != len;
 	if (m->err)
-		say(s, "verify", "byte %llu is wrong", (unsigned long long)m->bad);
+		session_say(s, "verify", "byte %llu is wrong", (unsigned long long)m->bad);
 	else
-		say(s, "verify", "all %llu bytes are right", (unsigned long long)len);
+		session_say(s, "verify", "all %llu bytes are right", (unsigned long long)len);
 }
 
 /* The client connects its data QPs after START; accepting them takes a moment. */
@@ -118,7 +133,7 @@ static struct weft_qp *first_data_qp(struct session *s)
 	struct weft_qp *qp;
 
 	pthread_mutex_lock(&s->srv->lock);
-	while (!s->qps && alive(s)) {
+	while (!s->qps && session_alive(s)) {
 		struct timespec ts;
 
 		clock_gettime(CLOCK_REALTIME, &ts);
@@ -173,7 +188,7 @@ static void echo(struct session *s, uint32_t skip)
 			continue;
 		if (!event && (spin & 4095))
 			continue;
-		if (!alive(s) || weft_qp_status(qp) != WEFT_WC_SUCCESS ||
+		if (!session_alive(s) || weft_qp_status(qp) != WEFT_WC_SUCCESS ||
 		    weft_qp_arrived(s->ctl) != s->asked)
 			break;
 	}
@@ -192,7 +207,7 @@ static void answer(struct session *s, const struct perf_msg *m)
 	memcpy(s->srv->ctl + off, m, sizeof(*m));
 	rc = weft_post_write(s->ctl, &w);
 	if (rc && rc != -ENOTCONN)
-		say(s, "error", "%s", weft_strerror_last());
+		session_say(s, "error", "%s", weft_strerror_last());
 }
 
 static void handle(struct session *s)
@@ -212,7 +227,8 @@ static void handle(struct session *s)
 	default: m.err = -EINVAL; snprintf(m.text, sizeof(m.text), "unknown request %u", m.op);
 	}
 	answer(s, &m);
-	if (m.op == PERF_ECHO && !m.err)
+	/* SENDs are answered by their receiver */
+	if (m.op == PERF_ECHO && !m.err && !(s->start.flags & PERF_F_SEND))
 		echo(s, m.skip);
 }
 
@@ -223,7 +239,7 @@ void *session_serve(void *arg)
 	struct weft_cq *cq = weft_qp_cq(s->ctl);
 	struct weft_wc wc;
 
-	while (alive(s)) {
+	while (session_alive(s)) {
 		while (weft_cq_poll(cq, &wc, 1) > 0)
 			;
 		if (weft_qp_arrived(s->ctl) != s->asked) {
@@ -237,6 +253,7 @@ void *session_serve(void *arg)
 	pthread_mutex_lock(&srv->lock);
 	LIST_REMOVE(s, link); /* no data QP joins any more */
 	pthread_mutex_unlock(&srv->lock);
+	receivers_join(s);
 	for (unsigned i = 0; i < s->qps; i++)
 		weft_qp_close(s->qp[i]);
 	weft_qp_close(s->ctl);
@@ -248,7 +265,7 @@ void *session_serve(void *arg)
 		weft_free(srv->wd, s->mem);
 	if (s->pong)
 		weft_free(srv->wd, s->pong);
-	say(s, "end", "%s", perf_stop ? "stopped" : "the client has gone");
+	session_say(s, "end", "%s", perf_stop ? "stopped" : "the client has gone");
 	pthread_mutex_lock(&srv->lock);
 	s->done = true;
 	srv->used &= ~(1ull << s->slot);

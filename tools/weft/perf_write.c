@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf write and read: options, connections, and verification. */
+/* weft perf write, read, send and atomic: options, connections, and verification. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
@@ -18,25 +18,29 @@
 static const char help[] =
 	"usage: weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
 	"       weft perf read DEV HOST[:PORT] [ OPTIONS ]\n"
+	"       weft perf send DEV HOST[:PORT] [ OPTIONS ]\n"
+	"       weft perf atomic DEV HOST[:PORT] [ OPTIONS ]\n"
 	"\n"
-	"WRITE to, or READ from, the memory of a 'weft perf server', through DEV. PORT is 7471 if not\n"
-	"given, an IPv6 address with a port is written [ADDRESS]:PORT. A host that refuses the connection\n"
-	"is asked again for 2 s: the server may just be starting.\n"
+	"WRITE to, READ from, or add to (FETCH_ADD, a counter a QP) the memory of a 'weft perf server', or\n"
+	"SEND to its receives, through DEV. PORT is 7471 if not given, an IPv6 address with a port is written\n"
+	"[ADDRESS]:PORT. A host that refuses the connection is asked again for 2 s: the server may just be\n"
+	"starting.\n"
 	"\n"
-	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m; 64 with --lat)\n"
+	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m; 64 with --lat; an atomic has 8)\n"
 	"  --time S    seconds (5)\n"
 	"  --count N   messages, instead of a time\n"
 	"  --qps N     QPs that share the work, 1 to 63 (1)\n"
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
-	"  --depth N   messages posted at once on a QP, 1 to 256 (16m / size, at least 2)\n"
+	"  --depth N   messages posted at once on a QP, 1 to 256 (16m / size, at least 2; atomics 64)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
-	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ\n"
-	"              the time from posting it to its completion\n"
+	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ or\n"
+	"              atomic the time from posting it to its completion\n"
 	"  --event     sleep on the event descriptor whenever there is nothing, instead of polling\n"
 	"              (the client for completions; with --lat the server for messages)\n"
 	"  --poll      poll for completions, do not sleep\n"
-	"  --verify    compare every byte afterwards, of WRITEs at the server\n"
+	"  --verify    compare every byte afterwards, of WRITEs and SENDs at the server; of\n"
+	"              atomics that each was carried out once\n"
 	"  -j, --json  print one JSON object\n";
 
 enum {
@@ -161,6 +165,16 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		return cli_usage(cmd, "--poll or --event, not both");
 	if (r->lat && (r->qps > 1 || r->depth > 1))
 		return cli_usage(cmd, "--lat works with one QP and one message at a time");
+	if (r->op == WEFT_WR_FETCH_ADD) {
+		if (r->region || (r->size != SIZE_UNSET && r->size != 8))
+			return cli_usage(cmd, "an atomic has 8 bytes, and a region of its own");
+		r->size = 8;
+		r->region = PERF_ATOMIC_REGION;
+		if (!r->depth)
+			r->depth = WEFT_ATOMICS_MAX;
+	}
+	if (r->lat && r->op == WEFT_WR_FETCH_ADD)
+		r->depth = 1;
 	if (r->size == SIZE_UNSET)
 		r->size = r->lat ? 64 : 1 << 20;
 	if (r->region && r->region < r->size)
@@ -237,6 +251,7 @@ static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, 
 		.priv_len = sizeof(hello),
 		.evs = r->evs,
 		.cwnd = r->cwnd,
+		.recvs = kind == PERF_DATA && r->lat && r->op == WEFT_WR_SEND ? PERF_BATCH : 0,
 	};
 	const void *priv;
 	size_t len;
@@ -316,6 +331,12 @@ static int set_up_lat(struct perf_run *r)
 			return CLI_FAIL;
 		perf_fill(r->mem, r->region, r->seed);
 	}
+	if (r->op == WEFT_WR_SEND) {
+		int rc = perf_post_pongs(r, r->lane[0].qp);
+
+		if (rc)
+			return cli_lib_fail(r->peer, rc);
+	}
 	return ask(r, &m);
 }
 
@@ -323,8 +344,8 @@ static int set_up(struct perf_run *r)
 {
 	struct perf_msg m = {
 		.op = PERF_START,
-		.flags = (r->lat && !r->read ? PERF_F_LAT : 0) | (r->event ? PERF_F_EVENT : 0) |
-			 (r->read ? PERF_F_READ : 0),
+		.flags = (r->lat && !perf_pulls(r) ? PERF_F_LAT : 0) |
+			 (r->event ? PERF_F_EVENT : 0) | perf_flag(r),
 		.qps = r->qps,
 		.size = r->size,
 		.region = r->region,
@@ -342,15 +363,16 @@ static int set_up(struct perf_run *r)
 		return cli_lib_fail(r->dev, rc);
 	if (alloc(r, PERF_SLOT, WEFT_LOCAL | WEFT_REMOTE_WRITE, &r->ctl_mem, &r->ctl_mr) ||
 	    connect_one(r, PERF_CTL, 0, &r->ctl) ||
-	    alloc(r, r->region, r->read ? WEFT_LOCAL_WRITE : WEFT_LOCAL, &r->mem, &r->mr))
+	    alloc(r, r->region, perf_pulls(r) ? WEFT_LOCAL_WRITE : WEFT_LOCAL, &r->mem, &r->mr))
 		return CLI_FAIL;
 	/* zeros are no test data; but pages that nobody has touched would be touched by the first READ */
-	if (r->read)
+	if (perf_pulls(r))
 		memset(r->mem, 0, r->region);
 	else
 		perf_fill(r->mem, r->region, r->seed);
-	if (r->lat && !r->read) {
-		if (alloc(r, r->region, WEFT_REMOTE_WRITE, &r->pong, &r->pong_mr))
+	if (r->lat && !perf_pulls(r)) {
+		if (alloc(r, r->region, WEFT_REMOTE_WRITE | WEFT_LOCAL_WRITE, &r->pong,
+			  &r->pong_mr))
 			return CLI_FAIL;
 		m.key = weft_mr_key(r->pong_mr);
 	}
@@ -360,6 +382,7 @@ static int set_up(struct perf_run *r)
 		return rc;
 	r->rkey = m.key;
 	for (unsigned i = 0; i < r->qps; i++) {
+		r->lane[i].index = i;
 		rc = connect_one(r, PERF_DATA, i, &r->lane[i].qp);
 		if (r->lane[i].qp) {
 			weft_qp_set_user(r->lane[i].qp, &r->lane[i]);
@@ -368,7 +391,7 @@ static int set_up(struct perf_run *r)
 		if (rc)
 			return rc;
 	}
-	return r->lat && !r->read ? set_up_lat(r) : 0;
+	return r->lat && !perf_pulls(r) ? set_up_lat(r) : 0;
 }
 
 static void tear_down(struct perf_run *r)
@@ -398,7 +421,11 @@ static int verify(struct perf_run *r)
 	uint64_t covered = m.covered, bad;
 	int rc;
 
-	if (r->read) {
+	if (r->op == WEFT_WR_FETCH_ADD)
+		return perf_verify_atomics(r);
+	if (r->op == WEFT_WR_SEND && !r->lat)
+		m.covered = r->posted;
+	if (r->op == WEFT_WR_READ) {
 		bad = perf_compare(r->mem, r->region, covered, r->seed, 0);
 		r->verified = bad == r->region;
 		return r->verified
@@ -431,14 +458,14 @@ static int verify(struct perf_run *r)
 	return 0;
 }
 
-int perf_write(int argc, char **argv)
+int perf_client(int argc, char **argv, enum weft_wr_op op)
 {
-	struct perf_run r = { .size = SIZE_UNSET, .verified = -1 };
+	static char name[24];
+	struct perf_run r = { .size = SIZE_UNSET, .verified = -1, .op = op };
 	int rc, prc;
 
-	r.read = !strcmp(argv[0], "read");
-	if (r.read)
-		cmd = "perf read";
+	snprintf(name, sizeof(name), "perf %s", argv[0]);
+	cmd = name;
 	rc = parse(&r, argc, argv);
 	if (rc >= 0) {
 		free((char *)r.peer);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* weft perf, the client: what is posted for each operation, receives for answers, and how atomics are verified. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "perf.h"
+
+const char *perf_verb(const struct perf_run *r, bool capital)
+{
+	switch (r->op) {
+	case WEFT_WR_READ: return capital ? "READ" : "read";
+	case WEFT_WR_SEND: return capital ? "SEND" : "send";
+	case WEFT_WR_FETCH_ADD: return "atomic";
+	default: return capital ? "WRITE" : "write";
+	}
+}
+
+uint32_t perf_flag(const struct perf_run *r)
+{
+	switch (r->op) {
+	case WEFT_WR_READ: return PERF_F_READ;
+	case WEFT_WR_SEND: return PERF_F_SEND;
+	case WEFT_WR_FETCH_ADD: return PERF_F_ATOMIC;
+	default: return 0;
+	}
+}
+
+static int post_writes(struct perf_run *r, struct weft_qp *qp, unsigned n)
+{
+	struct weft_write w[PERF_BATCH];
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t off = (r->posted + i) % r->slots * r->size;
+
+		w[i] = (struct weft_write){
+			.wr_id = r->posted + i,
+			.mr = r->mr,
+			.off = off,
+			.len = r->size,
+			.rkey = r->rkey,
+			.roff = off,
+		};
+	}
+	return weft_post_writes(qp, w, n);
+}
+
+static int post_requests(struct perf_run *r, struct perf_lane *l, unsigned n)
+{
+	struct weft_sge g[PERF_BATCH];
+	struct weft_wr wr[PERF_BATCH];
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t j = l->posted + i, off = (r->posted + i) % r->slots * r->size, roff = off;
+
+		if (r->op == WEFT_WR_FETCH_ADD) {
+			off = PERF_RESULT(l->index, j);
+			roff = PERF_COUNTER(l->index);
+		} else if (r->op == WEFT_WR_SEND) {
+			off = perf_slot(j, l->index, r->qps, r->slots) * r->size;
+		}
+		g[i] = (struct weft_sge){ .mr = r->mr, .off = off, .len = r->size };
+		wr[i] = (struct weft_wr){
+			.wr_id = j,
+			.op = r->op,
+			.sge = &g[i],
+			.nsge = 1,
+			.rkey = r->rkey,
+			.roff = roff,
+			.operand = 1,
+		};
+	}
+	return weft_post(l->qp, wr, n);
+}
+
+int perf_post(struct perf_run *r, struct perf_lane *l, unsigned n)
+{
+	int done = r->op == WEFT_WR_WRITE ? post_writes(r, l->qp, n) : post_requests(r, l, n);
+
+	if (done > 0) {
+		l->out += done;
+		l->posted += done;
+		r->posted += done;
+	}
+	return done;
+}
+
+int perf_post_pongs(struct perf_run *r, struct weft_qp *qp)
+{
+	int done = 1;
+
+	while (r->pong_recvs - r->pongs < PERF_BATCH && done == 1) {
+		uint64_t slot = perf_slot(r->pong_recvs, 0, 1, r->slots);
+		struct weft_sge g = { .mr = r->pong_mr, .off = slot * r->size, .len = r->size };
+		struct weft_recv v = { .wr_id = r->pong_recvs, .sge = &g, .nsge = 1 };
+
+		done = weft_post_recv(qp, &v, 1);
+		r->pong_recvs += done == 1;
+	}
+	return done == 1 || done == -EAGAIN ? 0 : done;
+}
+
+int perf_verify_atomics(struct perf_run *r)
+{
+	struct weft_sge g = { .mr = r->mr, .len = PERF_COUNTER(r->qps) };
+	struct weft_wr wr = { .op = WEFT_WR_READ, .sge = &g, .nsge = 1, .rkey = r->rkey };
+	uint64_t end = perf_now() + PERF_PATIENCE_S * 1000000000ull;
+	struct weft_wc wc = { .status = WEFT_WC_GENERAL_ERR };
+	int rc = weft_post(r->lane[0].qp, &wr, 1);
+
+	if (rc != 1)
+		return cli_lib_fail(r->peer, rc);
+	while (!weft_cq_poll(r->cq, &wc, 1) && perf_now() < end)
+		;
+	if (wc.status)
+		return cli_fail(r->peer, "the counters cannot be read: %s; see 'weft qp show %s'",
+				weft_wc_str(wc.status), r->dev);
+	r->verified = 1;
+	for (unsigned i = 0; i < r->lanes; i++) {
+		const struct perf_lane *l = &r->lane[i];
+		uint64_t n = l->posted, count = *(uint64_t *)(r->mem + PERF_COUNTER(i));
+		/* 0 to n - 1, each once */
+		uint64_t sum = n & 1 ? (n - 1) / 2 * n : n / 2 * (n - 1);
+
+		if (count == n && l->sum == sum)
+			continue;
+		r->verified = 0;
+		return cli_fail(r->peer,
+				"verification failed: QP %u added 1 %llu times, and the counter is "
+				"%llu; if the network corrupts packets, use csum on at both ends",
+				i, (unsigned long long)n, (unsigned long long)count);
+	}
+	return 0;
+}

@@ -113,6 +113,12 @@ ucx_am_rate() {
 	ucx 8 '' '' -t ucp_am_bw -s 64
 }
 
+# ucx_fadd FIELD: an atomic of 8 bytes, on cores 0 and 1; UCX has one outstanding, so its rate is that of
+# round trips.
+ucx_fadd() {
+	ucx "$1" 'taskset -c 0' 'taskset -c 1' -t ucp_fadd -s 8 -R 50
+}
+
 # One way, as sockperf counts: half the round trip.
 sockperf_lat() {
 	local server

@@ -83,8 +83,9 @@ weft_bw_daemon() {
 		weft_finish .goodput_gbps
 }
 
-weft_read() {
-	WEFT_OP="read" weft_bw "$@"
+# weft_op OP COMMAND...: one of these with another operation than WRITE
+weft_op() {
+	WEFT_OP=$1 "${@:2}"
 }
 
 # weft_toggled TOPOLOGY: with telemetry and without it, in turn under one transfer

@@ -79,7 +79,7 @@ lab_pair 3498
 chmod 711 "$LAB_TMP"
 BIN=$LAB_TMP/bin
 mkdir "$BIN"
-cp "$WEFT" "$NETWRITE" "$LAB_BUILD/tests/fuzz/rings" "$LAB_BUILD/tests/net/daemonfuzz" "$BIN"
+cp "$WEFT" "$NETWRITE" "$LAB_BUILD/tests/fuzz/rings" "$LAB_BUILD/tests/net/daemonfuzz" "$LAB_BUILD/tests/net/netrecv" "$BIN"
 cat >"$BIN/as" <<'AS'
 #!/bin/sh
 uid=$1 socket=$2
@@ -196,6 +196,30 @@ without_it() {
 	start a
 	t -- finish "$CLIENT" c 3 ++ "and the process ends when it is back"
 	t -- until_true 20 nobody_holds a ++ "with nothing left"
+}
+
+# SENDs and their receives, both sides without privileges; also over the death of both.
+sends() {
+	local server how
+	: >"$LAB_TMP/perf"
+	lab_spawn_in "$LAB_B" "$BIN/as" $ALICE "${SOCK[b]}" "$BIN/weft" perf server -p 7700 "${DEV[b]}" \
+		>"$LAB_TMP/perf" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server" 10
+	for how in '' ', and both weftd killed'; do
+		: >"$LAB_TMP/c"
+		lab_spawn_in "$LAB_A" "$BIN/as" $ALICE "${SOCK[a]}" "$BIN/weft" perf send "${DEV[a]}" 10.9.0.2:7700 \
+			--qps 3 --size 54321 --region 8m --time 2 --verify >"$LAB_TMP/c" 2>&1
+		CLIENT=$LAB_SPAWNED
+		until_true 20 busy_qps 3
+		[ -z "$how" ] || { kill_9 a; kill_9 b; sleep 0.3; start a; start b; }
+		t -- finish "$CLIENT" c ++ "SENDs of users without privileges$how"
+		t -- grep -q 'verified     yes' "$LAB_TMP/c" ++ "every byte is right"
+	done
+	kill -TERM "$server"
+	t -- finish "$server" perf ++ "the server ends with 0"
+	t -- as $ALICE b "$BIN/netrecv" - - - "${DEV[b]}" 10.9.0.2 quota ++ "as many receive queues as are allowed, no more"
+	t -- until_true 20 nobody_holds b ++ "and all are given back"
 }
 
 # Whoever dies leaves nothing, whether weftd sees it or not.
@@ -321,7 +345,7 @@ its_place() {
 	t "$(wc -l <"$LAB_TMP/weftd.a.log") < 500" "weftd's log is not flooded"
 }
 
-for part in at_work over_its_death without_it clients_killed quotas against_others its_place; do
+for part in at_work over_its_death without_it sends clients_killed quotas against_others its_place; do
 	tap_part $part && $part
 done
 tap_end

@@ -435,8 +435,9 @@ struct weft_wr {
 /*
  * Post up to n requests; the doorbell is rung once. Returns how many were posted (1 to n), or
  * -errno: -EAGAIN the queue is full, poll first; -EINVAL a request is malformed (op, pieces,
- * bounds, rights); -ENOTCONN the QP is in error or closed. What the peer does not allow comes
- * back as an error completion.
+ * bounds, rights); -ENOTCONN the QP is in error or closed; -ENOMEM and what else weft_alloc() may say:
+ * no memory for inline data, which the first such request of a QP takes. What the peer does not allow
+ * comes back as an error completion.
  *
  * Order: completions of one QP come in posting order. Otherwise requests overtake each other, also
  * a READ an earlier WRITE to the same place, and bytes of different requests appear in any order:

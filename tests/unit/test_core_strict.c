@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Unit tests of strict order in the core: only the next PSN is taken, a SEQ is sent again and blames nobody. */
+#include "test_core_util.h"
+
+/* ---- the responder: weft_rx_take_next() ---- */
+
+static struct weft_rx rx;
+
+static void take(__u32 psn, enum weft_rx_verdict want)
+{
+	struct weft_rx was = rx;
+
+	assert_int_equal(weft_rx_take_next(&rx, psn), want);
+	if (want != WEFT_RX_NEW)
+		assert_memory_equal(&rx, &was, sizeof(rx));
+}
+
+static void commit(__u32 psn, enum weft_rx_last last)
+{
+	assert_int_equal(weft_rx_keep(&rx, psn, last), WEFT_RX_NEW);
+	weft_rx_commit(&rx, psn);
+}
+
+static void next__is_all_it_takes(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 100);
+	take(101, WEFT_RX_SEQ);
+	take(163, WEFT_RX_SEQ);
+	/* what another would drop as beyond its window is to be sent again here */
+	take(100 + WEFT_WIN, WEFT_RX_SEQ);
+	take(99, WEFT_RX_DUP);
+	take(100, WEFT_RX_NEW);
+	take(100, WEFT_RX_BUSY);
+	take(101, WEFT_RX_SEQ);
+	commit(100, WEFT_RX_MORE);
+	/* placed, but not told yet */
+	take(100, WEFT_RX_DUP);
+	take(101, WEFT_RX_SEQ);
+	weft_rx_catch_up(&rx);
+	assert_int_equal(rx.next, 101);
+	take(100, WEFT_RX_DUP);
+	take(102, WEFT_RX_SEQ);
+	take(101, WEFT_RX_NEW);
+}
+
+/* Two windows and more, over the wrap, each PSN after one too early and before one too late. */
+static void next__over_the_wrap(void **state)
+{
+	const __u32 first = -(__u32)(WEFT_WIN + 7);
+	__u32 msn = 0;
+
+	(void)state;
+	weft_rx_init(&rx, first);
+	for (__u32 i = 0; i < 2 * WEFT_WIN + 100; i++) {
+		__u32 psn = first + i;
+
+		msn += i % 5 > 0;
+		take(psn + 1 + i % WEFT_WIN, WEFT_RX_SEQ);
+		take(psn, WEFT_RX_NEW);
+		commit(psn, i % 5);
+		weft_rx_catch_up(&rx);
+		take(psn - i % WEFT_WIN, WEFT_RX_DUP);
+		assert_int_equal(rx.next, psn + 1);
+		assert_int_equal(rx.msn, msn);
+	}
+	for (int i = 0; i < WEFT_WIN_WORDS; i++)
+		assert_true(!rx.word[i].claimed && !rx.word[i].placed && !rx.word[i].last &&
+			    !rx.word[i].quiet && !rx.word[i].recv && !rx.word[i].sol);
+}
+
+/* No receive for it: it stays the next, and all behind it waits. */
+static void next__given_back(void **state)
+{
+	(void)state;
+	weft_rx_init(&rx, 0xffffffff);
+	take(0xffffffff, WEFT_RX_NEW);
+	weft_rx_give_back(&rx, 0xffffffff);
+	take(0, WEFT_RX_SEQ);
+	take(0xffffffff, WEFT_RX_NEW);
+	commit(0xffffffff, WEFT_RX_RECV);
+	weft_rx_catch_up(&rx);
+	assert_int_equal(rx.rdone, 1);
+	take(0, WEFT_RX_NEW);
+}
+
+/* ---- the requester: SEQ ---- */
+
+static struct sender *strict_new(__u32 psn0)
+{
+	struct sender *s = sender_new(psn0, 1);
+
+	s->tx.strict = 1;
+	return s;
+}
+
+/* The answer to psn's last transmission of a peer that has everything before cum. */
+static void hear(struct sender *s, __u32 psn, __u32 cum, int seq, __u32 now)
+{
+	struct weft_ack a = { .psn = psn,
+			      .ts = s->sent_at[psn & 0xffff],
+			      .cum = cum,
+			      .sack_base = psn & ~63u,
+			      .seq = seq };
+
+	assert_int_equal(ack_raw(s, a, now), 0);
+}
+
+static void goes(struct sender *s, __u32 psn, int again, __u32 now)
+{
+	struct weft_seg seg;
+
+	assert_int_equal(claim(s, now, 0, &seg), WEFT_CLAIM_OK);
+	assert_int_equal(seg.psn, psn);
+	assert_int_equal(!!(seg.flags & WEFT_F_RETX), again);
+}
+
+static void seq__blames_nobody(void **state)
+{
+	struct sender *s = strict_new(0xfffffffe);
+	struct weft_path path;
+
+	(void)state;
+	post(s, 6 * PAYLOAD);
+	claim_n(s, 4, T0, 0);
+	path = s->tx.path;
+	for (__u32 i = 4; i--;) {
+		hear(s, 0xfffffffe + i, 0xfffffffe, 1, T0 + RTT);
+		assert_int_equal(s->score.freed, 1);
+		assert_int_equal(s->score.lost, 0);
+		assert_int_equal(s->score.surplus, 0);
+		assert_int_equal(s->score.progress, 0);
+	}
+	assert_int_equal(s->tx.nlost, 4);
+	assert_int_equal(s->tx.losses, 0);
+	assert_int_equal(s->tx.spurious, 0);
+	assert_int_equal(s->tx.rnr, 0);
+	assert_int_equal(s->tx.una, 0xfffffffe);
+	assert_memory_equal(&s->tx.path, &path, sizeof(path));
+	/* in their order, before what is new */
+	for (__u32 i = 0; i < 6; i++)
+		goes(s, 0xfffffffe + i, i < 4, T0 + RTT + 1);
+	test_free(s);
+}
+
+/* The peer took what is before cum, and told with a SEQ. */
+static void seq__tells_what_is_placed(void **state)
+{
+	struct sender *s = strict_new(60);
+
+	(void)state;
+	post(s, PAYLOAD);
+	post(s, 4 * PAYLOAD);
+	claim_n(s, 5, T0, 0);
+	hear(s, 64, 62, 1, T0 + RTT);
+	assert_int_equal(s->tx.una, 62);
+	assert_int_equal(s->score.progress, 1);
+	/* the token of 61 is still to come, and is no loss */
+	hear(s, 61, 62, 0, T0 + RTT);
+	assert_int_equal(s->tx.nlost, 1);
+	test_free(s);
+}
+
+/* One lost of a window: it and what was behind it goes again, once. */
+static void seq__goes_back_once(void **state)
+{
+	enum { N = 128, LOST = 17 };
+	const __u32 first = 0xffffffc0;
+	struct sender *s = strict_new(first);
+	__u32 now = T0, order[N];
+	struct weft_seg seg;
+
+	(void)state;
+	weft_rx_init(&rx, first);
+	post(s, 2 * N * PAYLOAD);
+	for (__u32 i = 0; i < N; i++)
+		goes(s, first + i, 0, now + i);
+	for (__u32 i = 0; i < N; i++)
+		order[i] = first + i;
+	/* each token that comes home takes the next along; the pipe is N long */
+	for (__u32 n = 0; n < 2 * N; n++) {
+		__u32 psn = order[n % N];
+		int seq;
+
+		now = T0 + RTT + n;
+		if (n == LOST) {
+			order[n % N] = first - 1;
+			continue;
+		}
+		if (psn == first - 1)
+			continue;
+		seq = weft_rx_take_next(&rx, psn) == WEFT_RX_SEQ;
+		if (!seq) {
+			commit(psn, WEFT_RX_MORE);
+			weft_rx_catch_up(&rx);
+		}
+		hear(s, psn, rx.next, seq, now);
+		assert_int_equal(s->score.lost, n == LOST + 1);
+		assert_int_equal(claim(s, now, 0, &seg), WEFT_CLAIM_OK);
+		order[n % N] = seg.psn;
+	}
+	assert_int_equal(s->tx.losses, 1);
+	assert_int_equal(s->tx.spurious, 0);
+	assert_int_equal(s->tx.retransmits, N);
+	assert_int_equal(s->tx.una, rx.next);
+	test_free(s);
+}
+
+/* What is overtaken on the one path is lost, at once; where order is relaxed it may just be late. */
+static void strict__overtaken_is_lost(void **state)
+{
+	(void)state;
+	for (__u32 strict = 0; strict < 2; strict++) {
+		struct sender *s = strict_new(10);
+
+		s->tx.strict = strict;
+		post(s, 5 * PAYLOAD);
+		for (__u32 i = 0; i < 5; i++)
+			claim_n(s, 1, T0 + 2 * i, i == 1);
+		hear(s, 13, 10, strict, T0 + RTT);
+		/* 10 and 12 are; 11 went out from another domain, of which that says nothing */
+		assert_int_equal(s->score.lost, strict ? 2 : 0);
+		assert_int_equal(s->tx.nlost, strict ? 3 : 0);
+		assert_int_equal(s->tx.inflight, strict ? 2 : 4);
+		if (strict) {
+			goes(s, 10, 1, T0 + RTT);
+			goes(s, 12, 1, T0 + RTT);
+			goes(s, 13, 1, T0 + RTT);
+		}
+		test_free(s);
+	}
+}
+
+/* A stray copy's SEQ, when the PSN is placed by now: nothing is sent again. */
+static void seq__of_what_is_delivered(void **state)
+{
+	struct sender *s = strict_new(0);
+
+	(void)state;
+	post(s, 2 * PAYLOAD);
+	claim_n(s, 2, T0, 0);
+	hear(s, 0, 1, 0, T0 + RTT);
+	hear(s, 0, 1, 1, T0 + RTT);
+	assert_int_equal(s->score.surplus, 1);
+	assert_int_equal(s->tx.nlost, 0);
+	/* the cumulative PSN of the SEQ itself may say so */
+	hear(s, 1, 2, 1, T0 + RTT);
+	assert_int_equal(s->tx.nlost, 0);
+	assert_int_equal(s->tx.inflight, 0);
+	assert_int_equal(s->tx.done, 1);
+	/* and nothing is left to be lost */
+	assert_int_equal(claim(s, T0 + RTT, 0, NULL), WEFT_CLAIM_EMPTY);
+	test_free(s);
+}
+
+/* It was convicted when its SEQ comes: it stays lost, once. */
+static void seq__of_what_is_lost(void **state)
+{
+	struct sender *s = strict_new(0);
+
+	(void)state;
+	post(s, 3 * PAYLOAD);
+	claim_n(s, 2, T0, 0);
+	assert_int_equal(timeout(s, T0 + WEFT_RTO_INIT + 1), 1);
+	assert_int_equal(s->tx.nlost, 2);
+	hear(s, 1, 0, 1, T0 + WEFT_RTO_INIT + 2);
+	assert_int_equal(s->score.surplus, 1);
+	assert_int_equal(s->tx.nlost, 2);
+	goes(s, 0, 1, T0 + WEFT_RTO_INIT + 3);
+	goes(s, 1, 1, T0 + WEFT_RTO_INIT + 3);
+	goes(s, 2, 0, T0 + WEFT_RTO_INIT + 3);
+	test_free(s);
+}
+
+/* READs and atomics: it is no answer, and what has its answer needs no other. */
+static void seq__of_what_asks(void **state)
+{
+	struct sender *s = strict_new(0);
+
+	(void)state;
+	post_op(s, WEFT_WQE_READ, 8);
+	post_op(s, WEFT_WQE_FADD, 8);
+	claim_n(s, 2, T0, 0);
+	hear(s, 1, 0, 1, T0 + RTT);
+	hear(s, 0, 0, 1, T0 + RTT);
+	assert_int_equal(s->tx.nlost, 2);
+	assert_int_equal(s->tx.done, 0);
+	goes(s, 0, 1, T0 + RTT);
+	goes(s, 1, 1, T0 + RTT);
+	/* its answer is on its way into memory while a stray copy's SEQ comes */
+	assert_int_equal(take_answer(s, 0, 8), 1);
+	hear(s, 0, 0, 1, T0 + 2 * RTT);
+	assert_int_equal(s->tx.nlost, 0);
+	assert_int_equal(answer(s, 0, 1, T0 + 2 * RTT), 0);
+	assert_int_equal(s->tx.done, 1);
+	test_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(next__is_all_it_takes),
+		cmocka_unit_test(next__over_the_wrap),
+		cmocka_unit_test(next__given_back),
+		cmocka_unit_test(seq__blames_nobody),
+		cmocka_unit_test(seq__tells_what_is_placed),
+		cmocka_unit_test(seq__goes_back_once),
+		cmocka_unit_test(strict__overtaken_is_lost),
+		cmocka_unit_test(seq__of_what_is_delivered),
+		cmocka_unit_test(seq__of_what_is_lost),
+		cmocka_unit_test(seq__of_what_asks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

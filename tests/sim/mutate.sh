@@ -231,7 +231,7 @@ mutant I4-reads tx_claim.h 's/weft_tx_own\(tx, tx->nxt - 1\) \? tx->puts : tx->n
 mutant I10-puts tx_claim.h 's/^\t\t    weft_tx_puts_out\(tx\)\)$/\t\t    0)/' 'atomic__waits' test_core_ask
 mutant I4-received rx_track.h 's/^\t\t\tif \(recv\)$/\t\t\tif (0)/' 'I[0-9]+ '
 mutant I4-recv rx_track.h 's/if \(last >= WEFT_RX_RECV\)/if (last > WEFT_RX_RECV)/' 'I[0-9]+ '
-mutant I4-early rx_host.c 's/^\t\tc->ring\.received = rx->rdone;/\t\tc->ring.received = c->rsn0 + c->takes;/' 'I4 '
+mutant I4-early rx_host.c 's/^\t\tc->ring\.received = rx->rdone;/\t\tc->ring.received = c->rsn0 + c->takes;/' 'I[24] '
 mutant I4-taken rx_track.h '/w->recv, ~recv/d' 'recv__' test_core_recv
 mutant I4-solicited rx_track.h '/w->sol, ~recv/d' 'recv__' test_core_recv
 mutant I5-longer recv_host.c 's/^\te->status = WEFT_NAK_LENGTH;/\treturn 0;/' 'I5 '
@@ -239,7 +239,7 @@ mutant I7-offer ring.h 's/^\tint was = weft_ring_refusal\(r\);/\tint was = 0;/; 
 mutant I7-offered ring.h '/^weft_inline int weft_ring_offer/,/^}/s/^\t__sync_synchronize\(\);//' 'I7' --i7
 mutant I7-again recv_host.c 's/case RX_REFUSE: .*/case RX_REFUSE: return RX_AGAIN;/' 'probes' --single
 mutant I7-polled ring.h 's/return shared \? posted \+ .*/return posted;/' 'epoch__' test_core_recv
-mutant I7-resume recv_host.c 's/^\treturn TX_BELL;/\treturn STEP_END;/' 'probes' --single
+mutant I7-resume recv_app.c 's/^\tdoorbell\(c, FRAME_RESUME\);//' 'probes' --single
 mutant I8-ahead recv.h 's/if \(ahead >= WEFT_WIN\)/if (0)/' 'own__' test_core_recv
 mutant I8-flags tx_claim.h 's/\(q->flags && weft_wqe_own\(q->op\)\)/0/' 'rnr__flags' test_core_tx_rnr
 mutant I10-order recv.h 's/^\t__u32 n = \*bound;/\t__u32 n = rsn;/' 'I(2|10) '

@@ -113,8 +113,15 @@ full() {
 		lab_wait "$i" || ok=1
 	done
 	t "$(sum c alive 2) == 64" "the others stay connected"
+	kill -TERM "$s"
+	lab_wait "$s"
+	# one that takes all it can get: who is refused would leave its place to another
+	run s0 "$LAB_B" server "$LAB_B" "$LAB_IF_B" 7000 64
+	s=$PID
+	lab_wait_line "$LAB_TMP/s0" '^ready' "$s"
 	run c0 "$LAB_A" client "$LAB_A" "$LAB_IF_A" 10.9.0.2:7000 70 $PATIENCE
 	lab_wait_line "$LAB_TMP/c0" '^connected' "$PID" 30
+	note "$(<"$LAB_TMP/c0")"
 	t "$(number c0 full) == 6" "a client with 70 is told that it holds 64 at most"
 	kill -TERM "$PID" "$s"
 	lab_wait "$PID"

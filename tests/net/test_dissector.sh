@@ -44,19 +44,19 @@ segment() {
 }
 
 # ---- packets of docs/protocol.md ---------------------------------------------------------------
-VEC_DATA="02010105000100031122334455667788fffffffe010203044fe5e2fd0d000000"
+VEC_DATA="03010105000100031122334455667788fffffffe01020304255935980d000000"
 VEC_DATA+="abcde012000000070000000000010d0000000d0000001a000000000000000000"
-VEC_ACK="02020005000200011122334455667788fffffffe01020304ad387ef000000000"
+VEC_ACK="03020005000200011122334455667788fffffffe0102030482abd18b00000000"
 VEC_ACK+="fffffffd000000064000000000000000ffffffc0000000000000000000000000"
-VEC_NAK="02030005000200011122334455667788fffffffe0102030434f293b800000000"
+VEC_NAK="03030005000200011122334455667788fffffffe010203040a65e65300000000"
 VEC_NAK+="00000002fffffffe000000000000000000000000000000000000000000000000"
-VEC_READ="02040105000100031122334455667788ffffffff0102030455e7793100000000"
+VEC_READ="03040105000100031122334455667788ffffffff010203042b5acbcd00000000"
 VEC_READ+="abcde012000000080000000000010d0000000d0000000fa0000002a000000000"
-VEC_REPLY7="02070005000200011122334455667788ffffffff010203049c17265a02a00000"
+VEC_REPLY7="03070005000200011122334455667788ffffffff01020304718a78f502a00000"
 VEC_REPLY7+="fffffffd00000006c000000000000000ffffffc0000000000000000000000000"
-VEC_FADD="020501050001000311223344556677880000000001020304ec730ee600000000"
+VEC_FADD="030501050001000311223344556677880000000001020304c1e6618100000000"
 VEC_FADD+="abcde01200000009000000000000004001020304050607080000000000000000"
-VEC_CSWAP="02060105000100031122334455667788000000010102030441054fc700000000"
+VEC_CSWAP="0306010500010003112233445566778800000001010203041678a26200000000"
 VEC_CSWAP+="abcde0120000000a000000000000004800000000000000011112131415161718"
 PAYLOAD=$(printf '5a%.0s' {1..3328})
 
@@ -88,9 +88,9 @@ vectors() {
 	packet "$v" "$VEC_ACK" 49157 4793 10.9.0.2 10.9.0.1
 	packet "$v" "$VEC_NAK" 49157 4793 10.9.0.2 10.9.0.1
 	are "opcode, flags, QP, connection, PSN, time stamp" \
-		"2 1 0x01 5 0x00010003 3 1 0x1122334455667788 4294967294 16909060 3328
-2 2 0x00 5 0x00020001 1 2 0x1122334455667788 4294967294 16909060 0
-2 3 0x00 5 0x00020001 1 2 0x1122334455667788 4294967294 16909060 0" \
+		"3 1 0x01 5 0x00010003 3 1 0x1122334455667788 4294967294 16909060 3328
+3 2 0x00 5 0x00020001 1 2 0x1122334455667788 4294967294 16909060 0
+3 3 0x00 5 0x00020001 1 2 0x1122334455667788 4294967294 16909060 0" \
 		"$(fields "$v" weft.ver weft.op weft.flags weft.ev weft.dqpn weft.dqpn.slot \
 			weft.dqpn.generation weft.conn weft.psn weft.ts weft.len)"
 	are "DATA: key, message, offsets, length, payload" "0xabcde012 7 68864 3328 6656 $PAYLOAD" \
@@ -128,37 +128,8 @@ vectors() {
 		-o weft.ports:5000 -T fields -e _ws.col.Protocol)"
 }
 
-# READ and atomics, and the answers that bring something.
-asks() {
-	local v=$LAB_TMP/ask.pcap
-	packet "$v" "$VEC_READ"
-	packet "$v" "$VEC_REPLY7${PAYLOAD:0:1344}" 49157 4793 10.9.0.2 10.9.0.1
-	packet "$v" "$VEC_FADD"
-	packet "$v" "$VEC_CSWAP"
-	packet "$v" "$VEC_REPLY7${PAYLOAD:0:1344}" 49157 4793 10.9.0.2 10.9.0.1
-	are "header checks of the other opcodes" "4 1;7 1;5 1;6 1;7 1" \
-		"$(fields "$v" weft.op weft.check.status | paste -sd';')"
-	are "READ: what it asks for" "0xabcde012 8 68864 3328 4000 672" \
-		"$(fields "$v" weft.data.rkey weft.data.msn weft.data.roff weft.data.moff weft.data.mlen \
-			weft.data.rlen | head -n 1)"
-	are "REPLY: what an ACK says, and bytes" "672 4294967293 6 2 4294967294-4294967295 ${PAYLOAD:0:1344}" \
-		"$(fields "$v" weft.len weft.ack.cum weft.ack.msn weft.ack.sack.count weft.ack.sack.range \
-			weft.payload | sed -n 2p)"
-	are "FADD and CSWAP: number, place and operands" \
-		"0xabcde012 9 64 0x0102030405060708 -;0xabcde012 10 72 0x0000000000000001 0x1112131415161718" \
-		"$(fields "$v" weft.atomic.rkey weft.atomic.asn weft.atomic.roff weft.atomic.operand \
-			weft.atomic.compare | sed -n 3,4p | paste -sd';')"
-	are "which answers which; the second is a duplicate" "- 2 -;1 - -;- - -;- - -;1 - 2" \
-		"$(fields "$v" -2 weft.request_in weft.response_in weft.analysis.duplicate_ack_of | paste -sd';')"
-	are "and has a response time" "-;+" "$(fields "$v" -2 weft.time | sed -n 1,2p | sed 's/^[0-9].*/+/' | paste -sd';')"
-	v=$LAB_TMP/wrong.pcap
-	# an ACK for a READ, and a REPLY of another length: checks not verified, for they do not fit
-	packet "$v" "$VEC_READ"
-	packet "$v" "${VEC_ACK:0:32}ffffffff${VEC_ACK:40}" 49157 4793 10.9.0.2 10.9.0.1
-	packet "$v" "${VEC_REPLY7:0:56}0008${VEC_REPLY7:60}${PAYLOAD:0:16}" 49157 4793 10.9.0.2 10.9.0.1
-	are "what was not asked for" "- Not_what_was_asked_for:_the_request_is_a_READ Not_what_was_asked_for:_the_request_is_a_READ" \
-		"$(KEY='' fields "$v" -2 _ws.expert.message | tr ' ' _ | sed 's/,.*//' | paste -sd' ')"
-}
+# shellcheck source=dissector_ops.sh
+. "$(dirname "${BASH_SOURCE[0]}")/dissector_ops.sh"
 
 # Who is whose: two transmissions of a PSN, a copy of the second, an answer to the first.
 sequence() {
@@ -177,10 +148,10 @@ sequence() {
 }
 
 # ---- set-up over TCP, and clones ---------------------------------------------------------------
-VEC_REQUEST="57454654000200020001000300010003123456780000""0d000000000112b90000"
+VEC_REQUEST="57454654000200030001000300010003123456780000""0d000000000112b90000"
 VEC_LIMITS=0000000300000000000004000000004000000000"00000000"	# features, window, atomics
 VEC_REQUEST+="1111111111111111aaaaaaaaaaaaaaaa0000000000000000${VEC_LIMITS}616263"
-VEC_REPLY="574546540002000200020000000200019abcdef00000""05800000000012b90000"
+VEC_REPLY="574546540002000300020000000200019abcdef00000""05800000000012b90000"
 VEC_REPLY+="0333224444774699abedcfad2301674500000000""00000000$VEC_LIMITS"
 
 setup() {
@@ -275,31 +246,32 @@ experts() {
 	local d=$VEC_DATA a=$VEC_ACK
 	broken "a right packet" - "$VEC_DATA$PAYLOAD"
 	broken "another version" weft.expert.version "01${d:2}$PAYLOAD"
-	broken "an unknown opcode" weft.expert.opcode "0209${d:4}$PAYLOAD"
+	broken "an unknown opcode" weft.expert.opcode "030c${d:4}$PAYLOAD"
 	broken "a length that is not UDP's" weft.expert.len "${d:0:56}0d01${d:60}$PAYLOAD"
 	broken "an ACK with a payload" weft.expert.len "${a:0:56}0004${a:60}00000000"
 	broken "a segment behind the end" weft.expert.len "${d:0:104}00001900${d:112}$PAYLOAD"
 	broken "LAST in the middle" weft.expert.last "${d:0:104}00002a00${d:112}$PAYLOAD"
-	broken "an end without LAST" weft.expert.last "020100${d:6}$PAYLOAD"
-	broken "a DATA with flags of an ACK" weft.expert.flags "020105${d:6}$PAYLOAD"
+	broken "an end without LAST" weft.expert.last "030100${d:6}$PAYLOAD"
+	broken "a DATA with flags of an ACK" weft.expert.flags "030105${d:6}$PAYLOAD"
 	broken "reserved bytes" weft.expert.reserved "${d:0:60}0001${d:64}$PAYLOAD"
 	broken "a source port of another entropy value" weft.expert.sport "$d$PAYLOAD" 49158
 	broken "a SACK base between" weft.expert.sack_base "${a:0:96}ffffffc1${a:104}"
-	broken "a wrong check" weft.expert.check "${d:0:48}4fe5e2fc${d:56}$PAYLOAD"
+	broken "a wrong check" weft.expert.check "${d:0:48}25593599${d:56}$PAYLOAD"
 	broken "less than a header" weft.expert.len "${d:0:100}"
-	broken "CE" weft.expert.ce "020204${a:6}"
-	broken "DUP" weft.expert.duplicate_ack "020208${a:6}"
-	broken "RETX without its first" weft.expert.retransmission_unseen "020103${d:6}$PAYLOAD"
+	broken "CE" weft.expert.ce "030204${a:6}"
+	broken "DUP" weft.expert.duplicate_ack "030208${a:6}"
+	broken "RETX without its first" weft.expert.retransmission_unseen "030103${d:6}$PAYLOAD"
 	broken "a NAK" weft.expert.nak "$VEC_NAK"
 	broken "a right READ" - "$VEC_READ"
 	broken "a right FADD" - "$VEC_FADD"
 	broken "a READ with a payload" weft.expert.len "${VEC_READ:0:56}0004${VEC_READ:60}00000000"
 	broken "a READ of more than fits" weft.expert.len "${VEC_READ:0:112}00000d01${VEC_READ:120}"
 	broken "a READ behind the end" weft.expert.len "${VEC_READ:0:112}000002a1${VEC_READ:120}"
-	broken "an atomic without LAST" weft.expert.last "020500${VEC_FADD:6}"
+	broken "an atomic without LAST" weft.expert.last "030500${VEC_FADD:6}"
 	broken "reserved bytes of a READ" weft.expert.reserved "${VEC_READ:0:120}00000001"
-	broken "a REPLY with flags of a request" weft.expert.flags "020701${VEC_REPLY7:6}${PAYLOAD:0:1344}"
-	broken "CE of a REPLY" weft.expert.ce "020704${VEC_REPLY7:6}${PAYLOAD:0:1344}"
+	broken "a REPLY with flags of a request" weft.expert.flags "030701${VEC_REPLY7:6}${PAYLOAD:0:1344}"
+	broken "CE of a REPLY" weft.expert.ce "030704${VEC_REPLY7:6}${PAYLOAD:0:1344}"
+	experts_recv
 	brokens
 }
 
@@ -338,12 +310,12 @@ setup_ports() {
 junk() {
 	local v=$LAB_TMP/junk n
 	mangled "$SEED" "$VEC_DATA${PAYLOAD:0:64}" "$VEC_ACK" "$VEC_NAK" "$VEC_READ" "$VEC_CSWAP" \
-		"$VEC_REPLY7${PAYLOAD:0:64}" >"$v.hex"
+		"$VEC_REPLY7${PAYLOAD:0:64}" "$VEC_SEND${PAYLOAD:0:64}" "$VEC_RNR" "$VEC_RESUME" >"$v.hex"
 	text2pcap -q -u 49157,4793 -4 10.9.0.1,10.9.0.2 "$v.hex" "$v.pcap" 2>/dev/null
 	read_as "$v.pcap" -2 -o "weft.secrets:$KEY" -V >"$v.txt"
 	n=$(grep -c '^weft, ' "$v.txt")
-	note "$n of 600 packets; $(grep -m 3 -A 3 'Lua Error' "$v.txt")"
-	t "$n == 600 && $(grep -ci 'lua error' "$v.txt") == 0" "damaged packets do not make it stumble"
+	note "$n of 900 packets; $(grep -m 3 -A 3 'Lua Error' "$v.txt")"
+	t "$n == 900 && $(grep -ci 'lua error' "$v.txt") == 0" "damaged packets do not make it stumble"
 	mangled "$SEED" "$VEC_REQUEST" "$VEC_REPLY" 574259450000000500000007 >"$v.hex"
 	text2pcap -q -T 7471,40000 -4 10.9.0.2,10.9.0.1 "$v.hex" "$v.tcp" 2>/dev/null
 	read_as "$v.tcp" -2 -V -d tcp.port==7471,weft_cm -o tcp.desegment_tcp_streams:FALSE >"$v.txt"
@@ -486,6 +458,7 @@ damaged() {
 lab_begin
 tap_part vectors && vectors
 tap_part asks && asks
+tap_part recvs && recvs
 tap_part sequence && sequence
 tap_part setup && setup
 tap_part sacks && sacks

@@ -16,15 +16,22 @@ local db = Proto("weft_db", "weft doorbell or template")
 
 local HDR, CM_LEN, CM_OLD_LEN, BYE_LEN, DB_LEN = 64, 80, 56, 12, 20
 local EV_PORT0, EV_MAX, MSG_MAX, PAYLOAD_MAX = 49152, 64, 2 ^ 30, 3328
-local VERSION = 2
+local VERSION = 3
 local DATA, ACK, NAK, READ, FADD, CSWAP, REPLY = 1, 2, 3, 4, 5, 6, 7
+local SEND, RNR, RESUME, SEQ = 8, 9, 10, 11
 
 local opcodes = {
 	[DATA] = "DATA", [ACK] = "ACK", [NAK] = "NAK", [READ] = "READ", [FADD] = "FADD", [CSWAP] = "CSWAP",
-	[REPLY] = "REPLY",
+	[REPLY] = "REPLY", [SEND] = "SEND", [RNR] = "RNR", [RESUME] = "RESUME", [SEQ] = "SEQ",
 }
-local requests = { [DATA] = true, [READ] = true, [FADD] = true, [CSWAP] = true }
-local answers = { [ACK] = true, [NAK] = true, [REPLY] = true }
+-- a RESUME is neither: nothing asks for it, and nothing answers
+local requests = { [DATA] = true, [READ] = true, [FADD] = true, [CSWAP] = true, [SEND] = true }
+local answers = { [ACK] = true, [NAK] = true, [REPLY] = true, [RNR] = true, [SEQ] = true }
+local carries = { [DATA] = true, [SEND] = true, [REPLY] = true }
+local allowed_flags = {
+	[DATA] = 0x33, [SEND] = 0x33, [READ] = 0x03, [FADD] = 0x03, [CSWAP] = 0x03, [ACK] = 0x4c, [REPLY] = 0x0c,
+	[RNR] = 0x44, [SEQ] = 0x04,
+}
 local naks = {
 	[1] = "remote key is not valid",
 	[2] = "message does not fit the remote memory region",
@@ -33,6 +40,8 @@ local naks = {
 	[5] = "remote queue pair is closed",
 	[6] = "remote memory is gone",
 	[7] = "atomic at an address that is no multiple of 8",
+	[8] = "SEND is longer than the receive that it takes",
+	[9] = "receive names memory that it may not",
 }
 local cm_types = {
 	[1] = "REQUEST", [2] = "REPLY", [3] = "READY", [4] = "BYE", [5] = "CONFIRM", [6] = "PROBE", [7] = "ALIVE",
@@ -50,7 +59,7 @@ local refusals = {
 	[7] = "the windows differ",
 	[8] = "the numbers of outstanding atomics differ",
 }
-local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW", [5] = "ASK" }
+local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW", [5] = "ASK", [6] = "RESUME" }
 local check_status = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }
 
 -- ---- fields ------------------------------------------------------------------------------------
@@ -62,6 +71,9 @@ local f = {
 	retx = ProtoField.bool("weft.flags.retx", "RETX: this PSN was sent before", 8, nil, 0x02),
 	ce = ProtoField.bool("weft.flags.ce", "CE: the request arrived with congestion experienced", 8, nil, 0x04),
 	dup = ProtoField.bool("weft.flags.dup", "DUP: the request had been seen before", 8, nil, 0x08),
+	imm_flag = ProtoField.bool("weft.flags.imm", "IMM: of a message with immediate data", 8, nil, 0x10),
+	sol = ProtoField.bool("weft.flags.sol", "SOL: of a solicited message", 8, nil, 0x20),
+	rq = ProtoField.bool("weft.flags.rq", "RQ: tells of receives", 8, nil, 0x40),
 	ev = ProtoField.uint8("weft.ev", "Entropy value"),
 	dqpn = ProtoField.uint32("weft.dqpn", "Destination QP", base.HEX),
 	slot = ProtoField.uint32("weft.dqpn.slot", "Slot", base.DEC, nil, 0x0000ffff),
@@ -80,6 +92,8 @@ local f = {
 	moff = ProtoField.uint32("weft.data.moff", "Offset in the message"),
 	mlen = ProtoField.uint32("weft.data.mlen", "Message length"),
 	rlen = ProtoField.uint32("weft.data.rlen", "Bytes asked for"),
+	imm = ProtoField.uint32("weft.data.imm", "Immediate data", base.HEX_DEC),
+	rsn = ProtoField.uint32("weft.data.rsn", "Number of the receive it takes"),
 	akey = ProtoField.uint32("weft.atomic.rkey", "Remote key", base.HEX),
 	asn = ProtoField.uint32("weft.atomic.asn", "Number of the atomic"),
 	aoff = ProtoField.uint64("weft.atomic.roff", "Offset in the memory region"),
@@ -94,6 +108,7 @@ local f = {
 	sack_range = ProtoField.string("weft.ack.sack.range", "Placed"),
 	sack_first = ProtoField.uint32("weft.ack.sack.first", "First PSN"),
 	sack_last = ProtoField.uint32("weft.ack.sack.last", "Last PSN"),
+	epoch = ProtoField.uint32("weft.ack.epoch", "Epoch", base.DEC, nil, nil, "Grows with the receives that are posted"),
 	code = ProtoField.uint32("weft.nak.code", "NAK code", base.DEC, naks),
 	npsn = ProtoField.uint32("weft.nak.psn", "Refused PSN"),
 	-- what other packets say about this one
@@ -163,6 +178,8 @@ local x = {
 	base = ProtoExpert.new("weft.expert.sack_base", "SACK base is no multiple of 64", G.PROTOCOL, S.ERROR),
 	check = ProtoExpert.new("weft.expert.check", "Bad header check", G.CHECKSUM, S.ERROR),
 	nak = ProtoExpert.new("weft.expert.nak", "Refused", G.RESPONSE_CODE, S.ERROR),
+	rnr = ProtoExpert.new("weft.expert.rnr", "No receive is posted: to be sent again", G.RESPONSE_CODE, S.NOTE),
+	seq = ProtoExpert.new("weft.expert.seq", "Not the next, in strict order: to be sent again", G.RESPONSE_CODE, S.NOTE),
 	retx = ProtoExpert.new("weft.expert.retransmission", "Retransmission", G.SEQUENCE, S.NOTE),
 	unseen = ProtoExpert.new("weft.expert.retransmission_unseen",
 		"Retransmission of a packet that is not in this capture", G.SEQUENCE, S.NOTE),
@@ -302,7 +319,7 @@ local function seen_answer(conn, pinfo, psn, ts, op, len)
 	end
 	r.request, r.time, r.ack_of = sent.frame, pinfo.rel_ts - sent.time, sent.answer
 	r.asked = sent.op
-	r.wrong = op ~= NAK and (op == ACK) ~= (sent.op == DATA) or op == REPLY and len ~= sent.len
+	r.wrong = op ~= NAK and op ~= SEQ and (op == REPLY) == (sent.op == DATA or sent.op == SEND) or op == REPLY and len ~= sent.len
 	if not sent.answer then
 		sent.answer = pinfo.number
 		frames[sent.frame].response = pinfo.number
@@ -364,14 +381,22 @@ local function sack_ranges(high, low, base)
 	return ranges, count
 end
 
--- DATA and READ; len: of the segment
+-- DATA, SEND and READ; len: of the segment
 local function dissect_data(tvb, tree, op, flags, len)
 	local moff, mlen = tvb(48, 4):uint(), tvb(52, 4):uint()
-	local item
+	local item, takes = nil, ""
 
-	tree:add(f.rkey, tvb(32, 4))
+	if op == SEND then
+		zeros(tree, tvb, 32, 4, f.rsvd, x.rsvd)
+	else
+		tree:add(f.rkey, tvb(32, 4))
+	end
 	tree:add(f.dmsn, tvb(36, 4))
-	tree:add(f.roff, tvb(40, 8))
+	if op == SEND then
+		zeros(tree, tvb, 40, 8, f.rsvd, x.rsvd)
+	else
+		tree:add(f.roff, tvb(40, 8))
+	end
 	item = tree:add(f.moff, tvb(48, 4))
 	if moff + len > mlen then
 		item:add_proto_expert_info(x.len, "The segment ends behind its message")
@@ -387,11 +412,18 @@ local function dissect_data(tvb, tree, op, flags, len)
 		if len > PAYLOAD_MAX then
 			item:add_proto_expert_info(x.len, "More than an answer carries")
 		end
-		zeros(tree, tvb, 60, 4, f.rsvd, x.rsvd)
+	elseif has(flags, 0x10) then
+		tree:add(f.imm, tvb(56, 4))
 	else
-		zeros(tree, tvb, 56, 8, f.rsvd, x.rsvd)
+		zeros(tree, tvb, 56, 4, f.rsvd, x.rsvd)
 	end
-	return string.format(" Len=%d Msg=%d %d/%d", len, tvb(36, 4):uint(), moff, mlen)
+	if op == SEND or op == DATA and has(flags, 0x10) then
+		tree:add(f.rsn, tvb(60, 4))
+		takes = string.format(" Recv=%d", tvb(60, 4):uint())
+	else
+		zeros(tree, tvb, 60, 4, f.rsvd, x.rsvd)
+	end
+	return string.format(" Len=%d Msg=%d %d/%d", len, tvb(36, 4):uint(), moff, mlen) .. takes
 end
 
 local function dissect_atomic(tvb, tree, op, flags)
@@ -408,7 +440,23 @@ local function dissect_atomic(tvb, tree, op, flags)
 	return string.format(" Atomic=%d", tvb(36, 4):uint())
 end
 
-local function dissect_ack(tvb, tree)
+-- What ACK, RNR and RESUME say of receives.
+local function dissect_epoch(tvb, tree, told)
+	if told then
+		tree:add(f.epoch, tvb(52, 4))
+	else
+		zeros(tree, tvb, 52, 4, f.rsvd, x.rsvd)
+	end
+	zeros(tree, tvb, 56, 8, f.rsvd, x.rsvd)
+	return told and string.format(" Epoch=%d", tvb(52, 4):uint()) or ""
+end
+
+local function dissect_resume(tvb, tree)
+	zeros(tree, tvb, 32, 20, f.rsvd, x.rsvd)
+	return dissect_epoch(tvb, tree, true)
+end
+
+local function dissect_ack(tvb, tree, flags)
 	local base = tvb(48, 4):uint()
 	local ranges, count = sack_ranges(tvb(40, 4):uint(), tvb(44, 4):uint(), base)
 	local texts, item, sub = {}, nil, nil
@@ -428,9 +476,9 @@ local function dissect_ack(tvb, tree)
 	if base % 64 ~= 0 then
 		item:add_proto_expert_info(x.base)
 	end
-	zeros(tree, tvb, 52, 12, f.rsvd, x.rsvd)
 	return string.format(" Cum=%d Msgs=%d%s", tvb(32, 4):uint(), tvb(36, 4):uint(),
 		count > 0 and " SACK=" .. table.concat(texts, ",") or "")
+		.. dissect_epoch(tvb, tree, has(flags, 0x40))
 end
 
 local function dissect_nak(tvb, tree)
@@ -511,7 +559,12 @@ local function analysis(tvb, pinfo, tree, conn, op, flags, r)
 		if item or (op ~= NAK and has(flags, 0x08)) then
 			(item or tree):add_proto_expert_info(x.dup_ack,
 				has(flags, 0x08) and "Duplicate answer: the request had been seen before" or nil)
-			marks = op == REPLY and " [duplicate REPLY]" or " [duplicate ACK]"
+			marks = string.format(" [duplicate %s]", opcodes[op] or "answer")
+		end
+		if op == RNR then
+			tree:add_proto_expert_info(x.rnr)
+		elseif op == SEQ then
+			tree:add_proto_expert_info(x.seq)
 		end
 		if op ~= NAK and has(flags, 0x04) then
 			tree:add_proto_expert_info(x.ce)
@@ -523,11 +576,11 @@ end
 
 local function dissect_flags(tvb, tree, op, flags)
 	local item = tree:add(f.flags, tvb(2, 1))
-	local allowed = requests[op] and 0x03 or (op == ACK or op == REPLY) and 0x0c or 0
+	local allowed = allowed_flags[op] or 0
 	local names = {}
 
 	for _, b in ipairs({ { f.last, 0x01, "LAST" }, { f.retx, 0x02, "RETX" }, { f.ce, 0x04, "CE" },
-			{ f.dup, 0x08, "DUP" } }) do
+			{ f.dup, 0x08, "DUP" }, { f.imm_flag, 0x10, "IMM" }, { f.sol, 0x20, "SOL" }, { f.rq, 0x40, "RQ" } }) do
 		item:add(b[1], tvb(2, 1))
 		if has(flags, b[2]) then
 			names[#names + 1] = b[3]
@@ -620,17 +673,19 @@ function weft.dissector(tvb, pinfo, root)
 	if plen ~= len - HDR then
 		item:add_proto_expert_info(x.len,
 			string.format("Payload length is %d, UDP carries %d", plen, len - HDR))
-	elseif plen > 0 and op ~= DATA and op ~= REPLY then
+	elseif plen > 0 and not carries[op] then
 		item:add_proto_expert_info(x.len, (opcodes[op] or "This") .. " carries no payload")
 	end
 	zeros(tree, tvb, 30, 2, f.rsvd, x.rsvd)
 
-	if op == DATA or op == READ then
+	if op == DATA or op == SEND or op == READ then
 		info = dissect_data(tvb, tree, op, flags, slen)
 	elseif op == FADD or op == CSWAP then
 		info = dissect_atomic(tvb, tree, op, flags)
-	elseif op == ACK or op == REPLY then
-		info = (op == REPLY and string.format(" Len=%d", plen) or "") .. dissect_ack(tvb, tree)
+	elseif op == ACK or op == REPLY or op == RNR or op == SEQ then
+		info = (op == REPLY and string.format(" Len=%d", plen) or "") .. dissect_ack(tvb, tree, flags)
+	elseif op == RESUME then
+		info = dissect_resume(tvb, tree)
 	elseif op == NAK then
 		info = dissect_nak(tvb, tree)
 	else
@@ -866,7 +921,7 @@ local function looks_like_weft(tvb, pinfo)
 	local len = tvb:reported_len()
 
 	return tvb:len() >= HDR and tvb(0, 1):uint() == VERSION and opcodes[tvb(1, 1):uint()] ~= nil
-		and tvb(2, 1):uint() < 16 and tvb(3, 1):uint() < EV_MAX
+		and tvb(2, 1):uint() < 128 and tvb(3, 1):uint() < EV_MAX
 		and pinfo.src_port == EV_PORT0 + tvb(3, 1):uint()
 		and tvb(28, 2):uint() == len - HDR and tvb(30, 2):uint() == 0
 end

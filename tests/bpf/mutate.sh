@@ -13,6 +13,7 @@ test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
 only=("$@")
 # shellcheck source=tests/jobs.sh
 . tests/jobs.sh
+here=$PWD/tests/bpf
 work=$(mktemp -d) || exit 1
 trap 'jobs_stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -99,7 +100,7 @@ swap target__no_right $r WEFT_ACCESS_REMOTE_WRITE WEFT_ACCESS_ALL
 gone target__bounds $r 'base > mr->len'
 gone target__bounds $r 'mlen > mr->len - base'
 gone target__other_pd $r 'unlikely(code)' $'unlikely(code))\n'
-gone target__pool_gone $r 'unlikely(place(ctx, pool, off, p->hl, len))'
+gone target__pool_gone $r 'unlikely(place_in_order(ctx, ctl, pool, off, p->hl, len, last))'
 cut target__other_pd $r 'q->rx.err = code'
 cut target__other_pd $r 'WRITE_ONCE(ring->rx_err, code)'
 gone target__no_right $r 'unlikely(code)' 'unlikely(code)) {'
@@ -118,10 +119,10 @@ gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'
 cut ack__echoes $r 'u->h.ev = p->u.h.ev'
 cut ack__echoes $r 'u->h.ts = p->u.h.ts'
 gone ack__ce $r 'wk->pkt.ce'
-gone ack__psn_wrap $r 'arrived' $'if (arrived)\n\t\tWRITE_ONCE'
+gone ack__psn_wrap $r 'arrived' $'if (arrived) {\n\t\tWRITE_ONCE'
 gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
-swap target__wrong_key $r 'first' 1 $'if (first)\n\t\twake'
-swap ack__psn_wrap $r 'weft_rx_commit(&q->rx, psn)' '(weft_rx_commit(&q->rx, psn), 0)'
+swap target__wrong_key $r 'first' 1 $'if (first) {\n\t\twake'
+swap ack__psn_wrap $r 'commit_psn(ctl, &q->rx, psn)' '(commit_psn(ctl, &q->rx, psn), 0)'
 gone ack__whole_word $c/rx_track.h '!~(was | bit)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
 swap ack__csum_never_zero $f 'c ? c : 0xffff' c
@@ -179,7 +180,7 @@ gone fill__not_a_template $d 'eth->h_proto != bpf_htons(WEFT_DB_ETHERTYPE)'
 gone fill__not_a_template $d 'd->magic != WEFT_DB_MAGIC'
 gone fill__not_a_template $w 'db.op != WEFT_DB_FILL'
 gone bell__malformed $w 'db.op != WEFT_DB_GROW'
-gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK)'
+gone bell__malformed $w '(db.op != WEFT_DB_POST && db.op != WEFT_DB_LOOK && db.op != WEFT_DB_RESUME)'
 swap bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
 gone bell__budget $k 'room < (__s32)want'
 swap bell__budget $k '(__s32)cfg->hard' 0x7fffffff 'if (READ_ONCE(*used) < (__s32)cfg->hard)'
@@ -285,7 +286,7 @@ swap refuse__bounds $a mlen len 'WEFT_ACCESS_REMOTE_READ, moff, mlen'
 swap refuse__rights $a WEFT_ACCESS_REMOTE_READ WEFT_ACCESS_REMOTE_WRITE
 swap refuse__bounds $a 8 0 'WEFT_ACCESS_REMOTE_ATOMIC, 0, 8'
 swap refuse__rights $a WEFT_ACCESS_REMOTE_ATOMIC WEFT_ACCESS_REMOTE_WRITE
-swap refuse__rights $a 'v == WEFT_RX_NEW' 1 $'if (v == WEFT_RX_NEW)\n'
+swap refuse__rights $a 'v == WEFT_RX_NEW' 1 $'if (v == WEFT_RX_NEW)\n\t\t\t\treturn'
 gone refuse__misaligned $a 'off & 7'
 gone refuse__memory_gone $a 'fetch(ctx, pool, off, p->hl, len)'
 gone small__answer_in_a_clone $a 'frame_resize(ctx, frame_len(ctx), p->hl + len)'
@@ -308,15 +309,15 @@ swap ask__quiet $a WEFT_RX_QUIET WEFT_RX_ARRIVAL 'last ? WEFT_RX_QUIET'
 gone ask__quiet $c/rx_track.h 'last == WEFT_RX_QUIET'
 
 # ---- what is asked for ----
-swap post__local_errors $t 'seg->op ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL' WEFT_ACCESS_LOCAL
-swap post__read $t 'seg->op ? 0 : seg->len' 'seg->len'
-gone post__atomics $t 'unlikely(seg->op >= WEFT_WQE_FADD)'
-swap post__read $t 'seg->op ? bpf_htonl(seg->len) : 0' 0
+swap post__local_errors $t 'own ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL' WEFT_ACCESS_LOCAL
+swap post__read $t 'own ? 0 : seg->len' 'seg->len'
+gone post__atomics $t 'unlikely(weft_wqe_atomic(seg->op))'
+swap post__read $t 'own ? bpf_htonl(seg->len) : 0' 0
 gone post__nonsense $c/tx_claim.h 'q->moff > q->mlen'
 gone post__nonsense $c/tx_claim.h 'q->len > q->mlen - q->moff'
 gone post__nonsense $c/tx_claim.h 'q->op >= WEFT_WQE_OP_COUNT'
-gone post__nonsense $c/tx_claim.h '(q->op >= WEFT_WQE_FADD && q->len != 8)'
-gone post__atomics_wait $c/tx_claim.h '!weft_tx_atomic_may(tx)' 'q->op >= WEFT_WQE_FADD && !weft_tx_atomic_may(tx)'
+gone post__nonsense $c/tx_claim.h '(weft_wqe_atomic(q->op) && q->len != 8)'
+gone post__atomics_wait $c/tx_claim.h '!weft_tx_atomic_may(tx)' 'weft_wqe_atomic(q->op) && (!weft_tx_atomic_may(tx)'
 swap post__parts $c/tx_claim.h 'q->moff + sent' sent
 swap post__parts $c/tx_claim.h 'out->moff + out->len == out->mlen' 'left <= tx->payload'
 cut post__atomics $c/tx_claim.h 'tx->atomics_out++'
@@ -334,12 +335,15 @@ swap reply__needs_its_own $w 'wk->acked = wk->answer = 0' 'wk->acked = 0'
 gone reply__not_asked_for $c/tx_score.h '!(tx->own[w] & bit)'
 gone reply__not_asked_for $c/tx_score.h 'out->len != len'
 gone reply__taken $c/tx_score.h 'tx->taken[w] & bit' 'if (tx->taken[w] & bit)'
-swap reply__taken $c/tx_score.h '!(tx->taken[weft_psn_word(a->psn)] & bit)' 1
+swap reply__taken $c/tx_score.h '!(tx->taken[weft_psn_word(a->psn)] & own)' 1
 cut reply__atomic $c/tx_score.h 'tx->atomics_out--'
 swap reply__needs_its_own $c/tx_score.h 'bit & ~own' bit
 cut reply__needs_its_own $c/tx_score.h 'm &= ~tx->own[w]'
 swap reply__needs_its_own $c/tx_score.h '~tx->own[weft_psn_word(a->sack_base)]' '~0ull'
-gone reply__needs_its_own $c/tx_score.h own 'own && !weft_tx_delivered(tx, a->psn) &&'
+gone reply__needs_its_own $c/tx_score.h own '(own || weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&'
+
+# shellcheck source=tests/bpf/mutate_recv.sh
+. "$here/mutate_recv.sh"
 
 # ---- copies for whoever captures ----
 p=bpf/capture.bpf.h

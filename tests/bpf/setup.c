@@ -164,6 +164,6 @@ struct weft_rqe *fx_recv(struct fx_rq *rq, const struct fx_piece *pieces, int n)
 	memset(e, 0, sizeof(*e));
 	for (int i = 0; i < n; i++)
 		e->sge[i] = (struct weft_rq_sge){ pieces[i].off, pieces[i].len, FX_T_KEY };
-	rq->head.prod++;
+	e->order = rq->head.prod++ % FX_RQ_DEPTH; /* of a shared queue */
 	return e;
 }

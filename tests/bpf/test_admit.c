@@ -11,6 +11,10 @@ static void packet(struct pkt *p, struct fx_qp *q, int op)
 	switch (op) {
 	case WEFT_OP_DATA: pkt_data(p, q->peer, FX_PSN, 0, random_bytes(7), 100); break;
 	case WEFT_OP_ACK: pkt_ack(p, q->peer, FX_PSN, FX_PSN + 1, 0); break;
+	case WEFT_OP_SEQ:
+		pkt_ack(p, q->peer, FX_PSN, FX_PSN, 0);
+		p->h.op = WEFT_OP_SEQ;
+		break;
 	case WEFT_OP_NAK: pkt_nak(p, q->peer, FX_PSN, WEFT_NAK_KEY); break;
 	case WEFT_OP_READ: pkt_read(p, q->peer, FX_PSN, 0, 100); break;
 	case WEFT_OP_SEND: pkt_send(p, q->peer, FX_PSN, 0, random_bytes(7), 100); break;
@@ -25,7 +29,7 @@ static void packet(struct pkt *p, struct fx_qp *q, int op)
 	}
 }
 
-#define EACH_OP(op) for (int op = WEFT_OP_DATA; op <= WEFT_OP_RESUME; op++)
+#define EACH_OP(op) for (int op = WEFT_OP_DATA; op <= WEFT_OP_SEQ; op++)
 
 /* Nobody answers it. */
 static bool is_reply(int op)
@@ -56,10 +60,10 @@ static void send_one(struct fx_qp *q, int op)
 static void admit__good(void **state)
 {
 	static const int verdict[] = {
-		[WEFT_OP_DATA] = XDP_TX,    [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP,
-		[WEFT_OP_READ] = XDP_TX,    [WEFT_OP_FADD] = XDP_TX,  [WEFT_OP_CSWAP] = XDP_TX,
-		[WEFT_OP_REPLY] = XDP_DROP, [WEFT_OP_SEND] = XDP_TX,  [WEFT_OP_RNR] = XDP_DROP,
-		[WEFT_OP_RESUME] = XDP_DROP
+		[WEFT_OP_DATA] = XDP_TX,     [WEFT_OP_ACK] = XDP_DROP, [WEFT_OP_NAK] = XDP_DROP,
+		[WEFT_OP_READ] = XDP_TX,     [WEFT_OP_FADD] = XDP_TX,  [WEFT_OP_CSWAP] = XDP_TX,
+		[WEFT_OP_REPLY] = XDP_DROP,  [WEFT_OP_SEND] = XDP_TX,  [WEFT_OP_RNR] = XDP_DROP,
+		[WEFT_OP_RESUME] = XDP_DROP, [WEFT_OP_SEQ] = XDP_TX
 	};
 	static const char *const counters[] = {
 		[WEFT_OP_DATA] = "rx_data rx_bytes=100 tx_ack",
@@ -72,6 +76,7 @@ static void admit__good(void **state)
 		[WEFT_OP_SEND] = "rx_data rx_bytes=100 tx_ack",
 		[WEFT_OP_RNR] = "rx_ack rx_rnr absorbed",
 		[WEFT_OP_RESUME] = "rx_resume doorbell absorbed",
+		[WEFT_OP_SEQ] = "rx_ack rx_seq tx_data tx_retx",
 	};
 
 	(void)state;
@@ -125,7 +130,7 @@ static bool opcode(struct pkt *p, struct fx_qp *q, uint32_t way)
 {
 	(void)q;
 	p->h.op = way;
-	return way < WEFT_OP_DATA || way > WEFT_OP_RESUME;
+	return way < WEFT_OP_DATA || way > WEFT_OP_SEQ;
 }
 
 static bool unknown_qpn(struct pkt *p, struct fx_qp *q, uint32_t way)

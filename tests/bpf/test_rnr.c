@@ -340,6 +340,10 @@ static void rnr__probe_is_taken(void **state)
 		fx_post_send(q, 100, 100);
 		assert_int_equal(fx_ring(q, WEFT_DB_LOOK), XDP_REDIRECT);
 		ts = fill(q, XDP_PASS, "tx_data tx_retx");
+		q->ctl->cwnd = 2; /* what is new waits for the probe */
+		assert_int_equal(fx_ring(q, WEFT_DB_POST), XDP_DROP);
+		fill(q, XDP_DROP, "drop.template");
+		q->ctl->cwnd = 1;
 		pkt_ack(&p, q->peer, FX_PSN, FX_PSN + 1, 1);
 		p.h.flags = WEFT_F_RQ;
 		p.h.ack.epoch = htonl(1);

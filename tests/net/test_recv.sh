@@ -79,17 +79,27 @@ lost() {
 	t -- finish "$RECV" lost ++ "and the SEND arrives all the same"
 }
 
+# The programs stay on the interfaces from one test to the next: to load them takes a second or two.
+hosts() {	# up|down
+	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A"
+	"$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B"
+}
+
 lab_begin
 lab_pair 3498
+hosts up
 for part in errors missing shared asleep killed; do
 	tap_part $part && $part
 done
+hosts down
 lab_down
 lab_middle 3498 --seed $((SEED % 100000))
+hosts up
 tap_part lost && lost
 if tap_part sizes; then
 	lab_impair --loss 10000
 	t -- recv sizes ++ "1% lost: nothing, 1 MiB and 64 MiB in 4 pieces, inline data that changes at once"
 	t -- recv sizes '[fd09::2]' ++ "the same over IPv6"
 fi
+hosts down
 tap_end

@@ -288,7 +288,7 @@ static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
 	int err = tx && rx ? 0 : -ENOMEM;
 
 	if (!err) {
-		weft_tx_init(&tx->tx, l->tx_psn, l->payload, l->strict ? 1 : ctl->nev);
+		weft_tx_init(&tx->tx, l->tx_psn, l->payload, ctl->nev);
 		tx->tx.cc.cwnd = ctl->cwnd;
 		tx->tx.strict = l->strict;
 		weft_rx_init(&rx->rx, l->rx_psn);
@@ -315,6 +315,16 @@ static void choose_cpus(struct weft_qpctl *ctl, const struct weft_devcfg *cfg, u
 	}
 }
 
+/* Order holds within one domain only; QPs take turns, or one CPU would have them all. */
+static void choose_one(struct weft_qpctl *ctl, uint32_t slot)
+{
+	uint32_t n = __builtin_popcount(ctl->doms);
+
+	for (uint32_t skip = n ? slot % n : 0; skip; skip--)
+		ctl->doms &= ctl->doms - 1;
+	ctl->doms &= -ctl->doms;
+}
+
 static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t nexthop[16])
 {
 	struct weft_qpctl *ctl = mine(dev, l->num);
@@ -328,6 +338,9 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		err = weft_link_addr(dev, smac);
 	if (err)
 		return err;
+	/* and within one path */
+	if (l->strict)
+		ctl->nev = 1;
 	err = init_tables(dev, ctl, l);
 	if (err)
 		return weft_err(-err, dev->ifname, "QP tables cannot be set: %s", strerror(-err));
@@ -348,9 +361,8 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 	ctl->conn = l->conn;
 	ctl->created = weft_now_ns();
 	choose_cpus(ctl, dev->maps.cfg, l->cpus);
-	/* order holds within one domain only */
 	if (l->strict)
-		ctl->doms &= -ctl->doms;
+		choose_one(ctl, WEFT_QPN_SLOT(l->num));
 	weft_check_expand(l->secret, ctl->hkey);
 	weft_tele_connected(dev, WEFT_QPN_SLOT(l->num));
 	__atomic_store_n(&ctl->state, WEFT_QP_RTS, __ATOMIC_RELEASE);

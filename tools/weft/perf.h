@@ -128,6 +128,7 @@ struct perf_run {
 	double time;
 	unsigned qps, evs, depth, cwnd;
 	bool lat, event, verify, poll;
+	bool strict;
 	enum weft_wr_op op; /* WRITE, READ, SEND; FETCH_ADD */
 	/* connection */
 	struct weft_dev *wd;

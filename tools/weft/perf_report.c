@@ -55,6 +55,7 @@ static int print_json(const struct perf_run *r)
 	cli_add_u64(o, "cwnd", r->cwnd_used);
 	cli_add_u64(o, "payload", r->payload);
 	cli_add_bool(o, "csum", r->csum);
+	cli_add_bool(o, "strict", r->strict);
 	cli_add_f(o, "seconds", r->seconds, 6);
 	cli_add_u64(o, "messages", r->messages);
 	cli_add_u64(o, "bytes", r->messages * r->size);

@@ -30,6 +30,7 @@ static const char help[] =
 	"  --time S    seconds (5)\n"
 	"  --count N   messages, instead of a time\n"
 	"  --qps N     QPs that share the work, 1 to 63 (1)\n"
+	"  --strict    in strict order: one path, nothing overtakes; memory may be polled\n"
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
 	"  --depth N   messages posted at once on a QP, 1 to 256 (16m / size, at least 2; atomics 64)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
@@ -55,7 +56,8 @@ enum {
 	O_LAT,
 	O_EVENT,
 	O_POLL,
-	O_VERIFY
+	O_VERIFY,
+	O_STRICT
 };
 
 static const struct option longs[] = {
@@ -71,6 +73,7 @@ static const struct option longs[] = {
 	{ "event", no_argument, NULL, O_EVENT },
 	{ "poll", no_argument, NULL, O_POLL },
 	{ "verify", no_argument, NULL, O_VERIFY },
+	{ "strict", no_argument, NULL, O_STRICT },
 	{ "json", no_argument, NULL, 'j' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -117,6 +120,7 @@ static int parse_one(struct perf_run *r, int c, char **argv)
 	case O_EVENT: r->event = true; break;
 	case O_POLL: r->poll = true; break;
 	case O_VERIFY: r->verify = true; break;
+	case O_STRICT: r->strict = true; break;
 	default: return cli_option(cmd, c, argv, help);
 	}
 	return -1;
@@ -250,6 +254,7 @@ static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, 
 		.priv = &hello,
 		.priv_len = sizeof(hello),
 		.evs = r->evs,
+		.strict = r->strict && kind == PERF_DATA,
 		.cwnd = r->cwnd,
 		.recvs = kind == PERF_DATA && r->lat && r->op == WEFT_WR_SEND ? PERF_BATCH : 0,
 	};

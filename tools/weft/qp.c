@@ -71,9 +71,10 @@ static void show_text(const struct qp_view *v)
 	if (*qp_error_text(v))
 		printf("    error: %s%s\n", v->rx.rx.err ? "we refused the peer: " : "",
 		       qp_error_text(v));
-	printf("    payload %u B  csum %s  evs %u  cq %u (%u QPs)  pd 0x%08x\n", v->ctl.payload,
-	       v->ctl.flags & WEFT_QPF_CSUM ? "on" : "off", v->ctl.nev, v->ctl.cq, v->cq_qps,
-	       v->ctl.pd);
+	printf("    payload %u B  csum %s  order %s  evs %u  cq %u (%u QPs)  pd 0x%08x\n",
+	       v->ctl.payload, v->ctl.flags & WEFT_QPF_CSUM ? "on" : "off",
+	       v->ctl.flags & WEFT_QPF_STRICT ? "strict" : "relaxed", v->ctl.nev, v->ctl.cq,
+	       v->cq_qps, v->ctl.pd);
 	printf("    cwnd %u  inflight %u  lost %u  srtt %.1f us  rto %.0f us\n", tx->cc.cwnd,
 	       tx->inflight, tx->nlost, v->srtt_us, v->rto_us);
 	printf("    sent: psn una %u nxt %u  messages out %u done %u\n", tx->una, tx->nxt,
@@ -114,6 +115,7 @@ static void show_json(const struct qp_view *v, struct json_object *out)
 	cli_add_f(o, "age_s", v->age, 3);
 	cli_add_u64(o, "payload", v->ctl.payload);
 	cli_add_bool(o, "csum", v->ctl.flags & WEFT_QPF_CSUM);
+	cli_add_bool(o, "strict", v->ctl.flags & WEFT_QPF_STRICT);
 	cli_add_u64(o, "evs", v->ctl.nev);
 	cli_add_u64(o, "pd", v->ctl.pd);
 	cli_add_u64(o, "cq", v->ctl.cq);

@@ -27,6 +27,7 @@ send_bw_64k|Gb/s|higher|write_bw_64k|0.85|weft_op send weft_bw pair:3498 --size 
 send_lat_64_p50|us|lower|ucx_tcp_tag_lat_64|0.7|weft_op send weft_lat p50 --size 64|ucx_tag_lat 50
 atomic_rate|op/s|higher|ucx_tcp_fadd|10|weft_op atomic weft_rate pair:3498 --depth 64|ucx_fadd 8
 atomic_lat_p50|us|lower|ucx_tcp_fadd|0.6|weft_op atomic weft_lat p50|ucx_fadd 2
+write_bw_1m_strict|Gb/s|higher|write_bw_1m|0.85|weft_bw pair:3498 --size 1m --strict|weft_bw pair:3498 --size 1m
 write_bw_1m_loss1|Gb/s|higher|write_bw_1m_loss0|0.8|weft_bw lossy:10000 --size 1m|weft_bw lossy:0 --size 1m
 write_bw_1m_loss1_tcp|Gb/s|higher|tcp_best_loss1|3|weft_bw lossy:10000 --size 1m|best: tcp_bw plain:10000 on
 write_bw_1m_telemetry|Gb/s|higher|write_bw_1m_off|0.98|weft_toggled pair:3498|pairs

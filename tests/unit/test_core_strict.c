@@ -266,6 +266,7 @@ static void seq__of_what_is_lost(void **state)
 	hear(s, 1, 0, 1, T0 + WEFT_RTO_INIT + 2);
 	assert_int_equal(s->score.surplus, 1);
 	assert_int_equal(s->tx.nlost, 2);
+	assert_int_equal(weft_slot_state(&s->tx.slot[weft_tx_at(1)]), WEFT_SLOT_LOST);
 	goes(s, 0, 1, T0 + WEFT_RTO_INIT + 3);
 	goes(s, 1, 1, T0 + WEFT_RTO_INIT + 3);
 	goes(s, 2, 0, T0 + WEFT_RTO_INIT + 3);

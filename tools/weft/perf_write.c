@@ -189,8 +189,6 @@ static int parse(struct perf_run *r, int argc, char **argv)
 				 argv[optind + 1]);
 	if (!r->time)
 		r->time = 5;
-	if (!r->qps)
-		r->qps = 1;
 	if (r->lat)
 		r->depth = 1;
 	if (!r->depth) {
@@ -466,7 +464,7 @@ static int verify(struct perf_run *r)
 int perf_client(int argc, char **argv, enum weft_wr_op op)
 {
 	static char name[24];
-	struct perf_run r = { .size = SIZE_UNSET, .verified = -1, .op = op };
+	struct perf_run r = { .size = SIZE_UNSET, .qps = 1, .verified = -1, .op = op };
 	int rc, prc;
 
 	snprintf(name, sizeof(name), "perf %s", argv[0]);

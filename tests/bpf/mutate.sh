@@ -114,6 +114,22 @@ gone ack__window $c/rx_track.h 'd >= WEFT_WIN'
 gone ack__lagging_window $r 'unlikely(weft_rx_lags(&q->rx, psn))'
 gone ack__busy $c/rx_track.h 'd < 0' 'if (d < 0)'
 
+# ---- strict order ----
+next='ctl->flags & WEFT_QPF_STRICT ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn)'
+inv I4 swap strict__write $r "$next" 'weft_rx_take(rx, psn)'
+inv I4 gone strict__far_ahead $c/rx_track.h 'weft_psn_diff(psn, *(volatile __u32 *)&rx->next) > 0'
+gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' '|| ctl->flags & WEFT_QPF_STRICT;'
+gone strict__write $r 'v == WEFT_RX_SEQ'
+gone strict__read $a 'v == WEFT_RX_SEQ'
+gone strict__send bpf/recv.bpf.h 'v == WEFT_RX_SEQ'
+gone strict__ends $r 'len <= tail'
+swap strict__ends $r 'off + len - tail' 'off + len - tail + 1'
+swap strict__ends $r 'hl + len - tail' hl
+swap strict__ends $r 'len - tail' len 'hl, len - tail)'
+gone strict__again $c/tx_score.h 'a->seq' 'a->rnr | a->seq'
+swap strict__again $t 'h->op == WEFT_OP_SEQ' 0
+gone strict__overtaken $c/tx_score.h 'tx->strict'
+
 # ---- what it answers ----
 gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'
 cut ack__echoes $r 'u->h.ev = p->u.h.ev'
@@ -122,7 +138,7 @@ gone ack__ce $r 'wk->pkt.ce'
 gone ack__psn_wrap $r 'arrived' $'if (arrived) {\n\t\tWRITE_ONCE'
 gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
 swap target__wrong_key $r 'first' 1 $'if (first) {\n\t\twake'
-swap ack__psn_wrap $r 'commit_psn(ctl, &q->rx, psn)' '(commit_psn(ctl, &q->rx, psn), 0)'
+swap ack__psn_wrap $r 'weft_rx_commit(rx, psn)' '(weft_rx_commit(rx, psn), 0)'
 gone ack__whole_word $c/rx_track.h '!~(was | bit)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
 swap ack__csum_never_zero $f 'c ? c : 0xffff' c

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Many QPs, several processes, several devices, and everything else that uses the NIC meanwhile.
 # shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck disable=SC2034	# conditions of t name variables
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 

@@ -210,9 +210,9 @@ enum weft_wc_status {
 	WEFT_WC_LOC_PROT_ERR,   /* local key, bounds or rights */
 	WEFT_WC_REM_ACCESS_ERR, /* the peer refused key, bounds, rights or PD */
 	WEFT_WC_REM_CLOSED_ERR, /* the peer closed, or its process died */
-	WEFT_WC_RETRY_EXC_ERR,  /* no answer within timeout_ms, retry_cnt or idle_ms: path or peer gone */
-	WEFT_WC_DEV_ERR,        /* the local interface went down, moved or vanished */
-	WEFT_WC_FLUSH_ERR,      /* not acknowledged when another error stopped the QP */
+	WEFT_WC_RETRY_EXC_ERR, /* no answer within timeout_ms, retry_cnt or idle_ms: path or peer gone */
+	WEFT_WC_DEV_ERR,       /* the local interface went down, moved or vanished */
+	WEFT_WC_FLUSH_ERR, /* not acknowledged when another error stopped the QP */
 	WEFT_WC_GENERAL_ERR, /* also: we refused a WRITE of the peer, which ends the QP on both sides */
 	WEFT_WC_REM_INV_REQ_ERR,   /* SEND: longer than the receive of the peer's that it took */
 	WEFT_WC_REM_OP_ERR,        /* SEND: that receive names memory that it may not */

@@ -39,6 +39,7 @@ static void device_dead(struct weft_ctl *c)
 	__atomic_store_n(&dev->dead, true, __ATOMIC_RELEASE);
 	weft_logf(WEFT_LOG_WARN, "%s: %s; its connections fail", dev->ifname, weft_dev_lost(dev));
 	(void)!write(c->lost_fd, &one, sizeof(one));
+	weft_event_put(dev, WEFT_EVENT_DEVICE_LOST, NULL, 0);
 	note_all(c, WEFT_TRACE_device,
 		 dev->maps.cfg->flags & WEFT_DEV_DOWN ? WEFT_LOST_DOWN
 		 : dev->db_gone                       ? WEFT_LOST_DOORBELL
@@ -114,6 +115,13 @@ static bool program_gone(struct weft_dev *dev, const struct nlmsghdr *nlh)
 	return !dev->priv->runs_program(dev);
 }
 
+static void see_mtu(struct weft_dev *dev, uint32_t mtu)
+{
+	if (dev->mtu && mtu != dev->mtu)
+		weft_event_put(dev, WEFT_EVENT_MTU, NULL, mtu);
+	dev->mtu = mtu;
+}
+
 static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
@@ -150,11 +158,15 @@ static void on_link(struct weft_ctl *c, const struct nlmsghdr *nlh)
 	dev->down_ns = up ? 0 : weft_now_ns();
 	weft_logf(WEFT_LOG_INFO, "%s: the link is %s", dev->ifname, up ? "up" : "down");
 	note_all(c, WEFT_TRACE_link, up);
+	weft_event_put(dev, up ? WEFT_EVENT_PORT_UP : WEFT_EVENT_PORT_DOWN, NULL, 0);
 mac:
-	mnl_attr_for_each(at, nlh, sizeof(*ifi))
+	mnl_attr_for_each(at, nlh, sizeof(*ifi)) {
+		if (mnl_attr_get_type(at) == IFLA_MTU && mnl_attr_get_payload_len(at) == 4)
+			see_mtu(dev, mnl_attr_get_u32(at));
 		if (mnl_attr_get_type(at) == IFLA_ADDRESS && mnl_attr_get_payload_len(at) == 6)
 			for (unsigned i = 0; i < c->n; i++)
 				set_mac(c, c->qp[i], 6, mnl_attr_get_payload(at));
+	}
 }
 
 static void on_neigh(struct weft_ctl *c, const struct nlmsghdr *nlh)

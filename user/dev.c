@@ -299,6 +299,7 @@ static void move_out(struct weft_dev *dev)
 void weft_dev_free(struct weft_dev *dev)
 {
 	close_fd(&dev->netns_fd);
+	weft_events_fini(&dev->events);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
 }
@@ -350,7 +351,11 @@ int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct w
 	dev->pid = getpid();
 	dev->uid = getuid();
 	weft_pins_no_maps(dev);
-	err = weft_ns_open(dev, opts->netns) ?: own_name(dev, ifname);
+	err = weft_events_init(&dev->events);
+	if (err)
+		weft_err(-err, dev->ifname, "no descriptor for events: %s", strerror(-err));
+	else
+		err = weft_ns_open(dev, opts->netns) ?: own_name(dev, ifname);
 	if (err) {
 		weft_dev_free(dev);
 		return err;

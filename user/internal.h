@@ -15,6 +15,8 @@
 #include <weft/abi.h>
 #include <weft/weft.h>
 
+#include "event.h"
+
 #ifndef ALTIFNAMSIZ /* <linux/if.h>, which does not go with <net/if.h> */
 #define ALTIFNAMSIZ 128
 #endif
@@ -158,6 +160,7 @@ struct weft_qp {
 	struct weft_cq_list *retired; /* lists to free after the grace period */
 	uint32_t seen_arrived;        /* weft_cq_wait() */
 	int seen_status;
+	bool drained;      /* SQD (atomic) */
 	uint32_t features; /* of both sides: enum weft_cm_feature */
 	uint8_t priv[WEFT_PRIVATE_MAX];
 	size_t priv_len;
@@ -202,6 +205,8 @@ struct weft_dev {
 	struct weft_pd *pd0;
 	uint32_t next_pd;
 	struct weft_ctl *ctl; /* control thread */
+	struct weft_events events;
+	uint32_t mtu; /* control thread: when it last looked; 0: not yet */
 };
 
 /* log.c */

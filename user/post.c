@@ -72,6 +72,9 @@ static int begin(const struct weft_qp *qp, int n, uint32_t *room)
 				      "the QP is in error: %s; connect "
 				      "again",
 				      weft_wc_str(qp->status));
+	if (__atomic_load_n(&qp->drained, __ATOMIC_RELAXED))
+		return weft_err_quiet(EAGAIN, qp->dev->ifname,
+				      "the QP is being drained; weft_qp_resume() ends that");
 	/* acquire: the poll that freed an entry has read it */
 	*room = WEFT_DEPTH - (qp->prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
 	return 0;

@@ -320,6 +320,10 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	weft_cm_bye(qp, r->rx_err ? r->rx_err : WEFT_NAK_CLOSED);
 	weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: failed: %s", qp->dev->ifname, qp->num,
 		  weft_wc_str(why));
+	if (why == WEFT_WC_REM_CLOSED_ERR)
+		weft_event_put(qp->dev, WEFT_EVENT_PEER_CLOSED, qp, f.orderly ? 0 : why);
+	if (!f.orderly && why != WEFT_WC_FLUSH_ERR) /* that is our own doing */
+		weft_event_put(qp->dev, WEFT_EVENT_QP_FATAL, qp, why);
 	weft_cq_wake(qp->cq);
 }
 
@@ -344,6 +348,7 @@ static void release(struct weft_qp *qp)
 	struct weft_failed f;
 
 	weft_cq_quiesce(qp->cq, qp);
+	weft_event_forget(dev, qp);
 	describe(qp, weft_qp_status(qp), &f);
 	weft_cm_bye(qp, qp->ring->rx_err ? qp->ring->rx_err : WEFT_NAK_CLOSED);
 	if (qp->cm_fd >= 0)

@@ -344,6 +344,38 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 int weft_connect(struct weft_dev *dev, const char *addr, const struct weft_qp_opts *opts,
 		 struct weft_qp **qp);
 
+/*
+ * States, as ibverbs has them. RESET and RTR are passed inside weft_connect() and weft_accept(),
+ * which hand out QPs that are in RTS: peer, keys and window come with the set-up, so there is nothing
+ * that an application could add in between. A QP in ERR stays so.
+ */
+enum weft_qps {
+	WEFT_QPS_INIT, /* not connected: no QP that has been handed out */
+	WEFT_QPS_RTS,
+	WEFT_QPS_SQD, /* weft_qp_drain(): nothing is posted any more; the peer's requests are served */
+	WEFT_QPS_ERR, /* weft_qp_status() tells why; what was outstanding comes back flushed */
+};
+enum weft_qps weft_qp_state(const struct weft_qp *qp);
+
+/*
+ * Drain: posts are refused (-EAGAIN) from now on, and what is outstanding completes. 0: it has;
+ * -ETIMEDOUT: not within timeout_ms (0: only look), the state is SQD all the same; -ENOTCONN the QP
+ * is in error. Not while another thread posts. weft_qp_resume(): posts are taken again.
+ */
+int weft_qp_drain(struct weft_qp *qp, uint32_t timeout_ms);
+int weft_qp_resume(struct weft_qp *qp); /* -ENOTCONN */
+
+/*
+ * An orderly end: drain, then tell the peer, and the QP is in ERR with nothing flushed. -ETIMEDOUT
+ * as above: it is in SQD and still connected, to be tried again, resumed or aborted. -ENOTCONN.
+ */
+int weft_qp_disconnect(struct weft_qp *qp, uint32_t timeout_ms);
+/*
+ * To ERR at once: what is outstanding completes with WEFT_WC_FLUSH_ERR, the peer is told. Whether its
+ * effect was there by then is not known. -ENOTCONN the QP is in error already.
+ */
+int weft_qp_abort(struct weft_qp *qp);
+
 /* Close: what is outstanding is flushed, the peer is told. */
 void weft_qp_close(struct weft_qp *qp);
 
@@ -370,6 +402,40 @@ struct weft_qp_stats {
 	uint32_t cwnd, inflight, srtt_ns, rto_ns;
 };
 int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st);
+
+/* ---- events ---- */
+
+/*
+ * What happens by itself. Nobody needs to ask: what an event tells, completions and
+ * weft_qp_status() tell as well. Each handle of a device has a queue of its own.
+ */
+enum weft_event_type {
+	WEFT_EVENT_QP_FATAL,    /* qp has failed; info: enum weft_wc_status */
+	WEFT_EVENT_PEER_CLOSED, /* the peer of qp has closed, or its process died */
+	WEFT_EVENT_PORT_DOWN,   /* the interface's link is down; QPs fail if it stays so */
+	WEFT_EVENT_PORT_UP,
+	WEFT_EVENT_DEVICE_LOST, /* the interface is gone or weft was taken down: all QPs fail */
+	WEFT_EVENT_MTU,         /* the interface's MTU changed; info: bytes */
+	WEFT_EVENT_OVERRUN,     /* info: so many events before this one were lost */
+};
+
+struct weft_async_event {
+	enum weft_event_type type;
+	uint32_t info;
+	struct weft_qp *qp; /* NULL: the device's */
+	uint64_t time_ns;   /* CLOCK_MONOTONIC */
+};
+
+#define WEFT_EVENTS_MAX 256 /* that wait to be taken */
+
+/* A descriptor for poll(2), owned by the device; readable while there are events. */
+int weft_event_fd(struct weft_dev *dev);
+/*
+ * Take the oldest event; never blocks. 1, or 0: there is none. No event of a QP is handed out
+ * once weft_qp_close() has been called for it. Any thread.
+ */
+int weft_event_get(struct weft_dev *dev, struct weft_async_event *ev);
+const char *weft_event_str(enum weft_event_type type);
 
 /* ---- WRITE ---- */
 

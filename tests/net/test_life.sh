@@ -141,7 +141,28 @@ retries() {
 	over
 }
 
+# Events and states, in one process with two devices.
+calls() {
+	local line said out=$LAB_TMP/netlife
+	"$LAB_BUILD/tests/net/netlife" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2:7002 >"$out" 2>&1 ||
+		note "netlife: status $?"
+	said=$(grep '^#' "$out")
+	while read -r line; do
+		case $line in
+		'ok '*) t -- true ++ "${line#* - }" ;;
+		'not ok '*)
+			note "$said"
+			t "1 == 0" "${line#* - }"
+			;;
+		esac
+	done <"$out"
+	t -- grep -q '^1\.\.' "$out" ++ "netlife comes to its end"
+}
+
 lab_begin
+lab_pair 1500
+tap_part calls && calls
+lab_down
 lab_middle 1500
 TIMES=
 for part in vanished not_vanished retries; do

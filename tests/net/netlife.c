@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* netlife NS DEV NS DEV HOST:PORT: events, and the states that an application gives a QP. TAP. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+#define LEN  65536
+#define MANY 64
+
+static int count, failed;
+static struct weft_dev *here, *there;
+static struct weft_listener *listener;
+static struct weft_qp *qp, *theirs;
+static struct weft_mr *mr, *their_mr;
+static char **arg;
+
+static void ok(int yes, const char *what)
+{
+	printf("%sok %d - %s\n", yes ? "" : "not ", ++count, what);
+	if (!yes) {
+		failed++;
+		printf("# the last error: \"%s\"\n", weft_strerror_last());
+	}
+}
+
+__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
+{
+	char cmd[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd, sizeof(cmd), fmt, ap);
+	va_end(ap);
+	if (system(cmd))
+		printf("# failed: %s\n", cmd);
+}
+
+static void *accept_one(void *unused)
+{
+	struct weft_qp *got = NULL;
+
+	(void)unused;
+	weft_accept(listener, NULL, &got);
+	return got;
+}
+
+static void join(void)
+{
+	pthread_t thread;
+
+	qp = NULL;
+	pthread_create(&thread, NULL, accept_one, NULL);
+	weft_connect(here, arg[4], NULL, &qp);
+	pthread_join(thread, (void **)&theirs);
+	ok(qp && theirs, "connected");
+	if (!qp || !theirs)
+		exit(1);
+}
+
+static void part(void)
+{
+	weft_qp_close(qp);
+	weft_qp_close(theirs);
+}
+
+static int readable(struct weft_dev *dev, int ms)
+{
+	struct pollfd p = { .fd = weft_event_fd(dev), .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* The next event, within 3 s, is this one. */
+static int next_is(struct weft_dev *dev, enum weft_event_type type, const struct weft_qp *of,
+		   uint32_t info)
+{
+	struct weft_async_event ev = { 0 };
+
+	if (!readable(dev, 3000) || !weft_event_get(dev, &ev))
+		return 0;
+	if (ev.type != type || ev.qp != of || ev.info != info)
+		printf("# an event: %s, info %u\n", weft_event_str(ev.type), ev.info);
+	return ev.type == type && ev.qp == of && ev.info == info;
+}
+
+static int none(struct weft_dev *dev)
+{
+	struct weft_async_event ev;
+
+	return !readable(dev, 0) && !weft_event_get(dev, &ev);
+}
+
+static int post(unsigned n, uint32_t rkey)
+{
+	struct weft_write w[MANY] = { { 0 } };
+
+	for (unsigned i = 0; i < n; i++)
+		w[i] = (struct weft_write){ .mr = mr, .len = LEN, .rkey = rkey };
+	return weft_post_writes(qp, w, n);
+}
+
+/* How many of n completions have that status. */
+static unsigned ended(unsigned n, enum weft_wc_status status)
+{
+	struct weft_wc wc[MANY];
+	unsigned good = 0;
+	int got;
+
+	for (int tries = 0; n && tries < 30; tries++) {
+		weft_cq_wait(weft_qp_cq(qp), WEFT_ARM_TX, 100);
+		got = weft_cq_poll(weft_qp_cq(qp), wc, n);
+		for (int i = 0; i < got; i++)
+			good += wc[i].status == status;
+		n -= got;
+	}
+	return good;
+}
+
+static void events(void)
+{
+	struct weft_async_event ev;
+	unsigned got = 0;
+
+	join();
+	ok(none(here) && none(there), "no events");
+	weft_qp_close(theirs);
+	theirs = NULL;
+	ok(next_is(here, WEFT_EVENT_PEER_CLOSED, qp, 0) && none(here),
+	   "the peer closes: that, and nothing more");
+	ok(none(there), "and nothing there");
+	part();
+	join();
+	weft_qp_close(theirs);
+	theirs = NULL;
+	ok(readable(here, 3000), "the peer closes");
+	part();
+	ok(none(here), "and so do we: no event of a QP that is gone");
+	join();
+	ok(post(1, 1) == 1 && next_is(here, WEFT_EVENT_QP_FATAL, qp, WEFT_WC_REM_ACCESS_ERR),
+	   "a bad key: the QP failed, and why");
+	part();
+	while (weft_event_get(here, &ev) || weft_event_get(there, &ev))
+		;
+	shell("ip -n %s link set %s down", arg[0], arg[1]);
+	ok(next_is(here, WEFT_EVENT_PORT_DOWN, NULL, 0), "link down");
+	shell("ip -n %s link set %s up", arg[0], arg[1]);
+	ok(next_is(here, WEFT_EVENT_PORT_UP, NULL, 0), "link up");
+	shell("ip -n %s link set %s mtu 1400", arg[0], arg[1]);
+	ok(next_is(here, WEFT_EVENT_MTU, NULL, 1400), "another MTU");
+	shell("for i in $(seq 300); do echo link set %s mtu $((1200 + i)); done | ip -n %s -b -",
+	      arg[1], arg[0]);
+	usleep(200000);
+	ok(readable(here, 0), "300 events");
+	while (weft_event_get(here, &ev) && ev.type == WEFT_EVENT_MTU)
+		got++;
+	ok(got == WEFT_EVENTS_MAX && ev.type == WEFT_EVENT_OVERRUN && ev.info > 0 &&
+		   ev.info <= 300 - got,
+	   "the oldest are there, and how many were lost");
+	ok(none(here), "then none");
+	shell("ip -n %s link set %s mtu 1480", arg[0], arg[1]);
+	ok(next_is(here, WEFT_EVENT_MTU, NULL, 1480), "and it goes on");
+}
+
+static void states(void)
+{
+	struct weft_async_event ev;
+	uint32_t rkey = weft_mr_key(their_mr);
+
+	join();
+	ok(weft_qp_state(qp) == WEFT_QPS_RTS && weft_qp_state(theirs) == WEFT_QPS_RTS, "RTS");
+	ok(post(MANY, rkey) == MANY && !weft_qp_drain(qp, 3000) &&
+		   weft_qp_state(qp) == WEFT_QPS_SQD,
+	   "drained: SQD");
+	ok(ended(MANY, WEFT_WC_SUCCESS) == MANY, "all had completed");
+	ok(post(1, rkey) == -EAGAIN, "nothing can be posted");
+	ok(!weft_qp_resume(qp) && weft_qp_state(qp) == WEFT_QPS_RTS && post(1, rkey) == 1 &&
+		   ended(1, WEFT_WC_SUCCESS) == 1,
+	   "until it is resumed");
+	ok(post(MANY, rkey) == MANY && !weft_qp_disconnect(qp, 3000) &&
+		   weft_qp_state(qp) == WEFT_QPS_ERR,
+	   "disconnected with 64 WRITEs under way: ERR");
+	ok(ended(MANY, WEFT_WC_SUCCESS) == MANY, "each has completed");
+	ok(next_is(there, WEFT_EVENT_PEER_CLOSED, theirs, 0) &&
+		   weft_qp_arrived(theirs) == 2 * MANY + 1,
+	   "the peer is told, in order, and has all of them");
+	ok(none(here), "that is no event here");
+	ok(post(1, rkey) == -ENOTCONN && weft_qp_drain(qp, 0) == -ENOTCONN &&
+		   weft_qp_resume(qp) == -ENOTCONN && weft_qp_abort(qp) == -ENOTCONN &&
+		   weft_qp_disconnect(qp, 0) == -ENOTCONN,
+	   "and there is no way back");
+	part();
+	join();
+	shell("ip -n %s link set %s down", arg[2], arg[3]);
+	ok(post(MANY, rkey) == MANY && weft_qp_drain(qp, 100) == -ETIMEDOUT &&
+		   weft_qp_state(qp) == WEFT_QPS_SQD,
+	   "nothing gets through: it cannot be drained in time");
+	ok(weft_qp_disconnect(qp, 50) == -ETIMEDOUT && weft_qp_state(qp) == WEFT_QPS_SQD,
+	   "nor disconnected");
+	ok(!weft_qp_abort(qp) && weft_qp_state(qp) == WEFT_QPS_ERR &&
+		   ended(MANY, WEFT_WC_FLUSH_ERR) > 0,
+	   "but aborted: what was outstanding is flushed");
+	shell("ip -n %s link set %s up", arg[2], arg[3]);
+	part();
+	usleep(300000); /* the news of the link */
+	while (weft_event_get(here, &ev) || weft_event_get(there, &ev))
+		;
+}
+
+int main(int argc, char **argv)
+{
+	struct weft_open_opts a = { .size = sizeof(a) }, b = { .size = sizeof(b) };
+	void *mem, *their_mem;
+	char port[64];
+
+	if (argc != 6)
+		return fputs("usage: netlife NS DEV NS DEV HOST:PORT\n", stderr), 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	arg = argv + 1;
+	a.netns = arg[0];
+	b.netns = arg[2];
+	snprintf(port, sizeof(port), ":%s", strrchr(arg[4], ':') ? strrchr(arg[4], ':') + 1 : "");
+	ok(!weft_open(arg[1], &a, &here) && !weft_open(arg[3], &b, &there) &&
+		   !weft_listen(there, port, &listener) && !weft_alloc(here, LEN, &mem) &&
+		   !weft_alloc(there, LEN, &their_mem) &&
+		   !weft_mr_reg(here, NULL, mem, LEN, WEFT_LOCAL, &mr) &&
+		   !weft_mr_reg(there, NULL, their_mem, LEN, WEFT_REMOTE_WRITE, &their_mr),
+	   "two devices, a listener and memory");
+	if (failed)
+		return 1;
+	states();
+	events();
+	ok(!weft_down(arg[1], &a) && next_is(here, WEFT_EVENT_DEVICE_LOST, NULL, 0),
+	   "weft down: the device is lost");
+	weft_listener_close(listener);
+	weft_close(here);
+	weft_close(there);
+	printf("1..%d\n", count);
+	return failed != 0;
+}

@@ -323,7 +323,7 @@ check_built() {
 }
 
 # Those of tests/net that have time to spare; a new one runs alone until it is named here.
-sleepers='dissector|drill|edges|errors|examples|faults|flush|idle|inject|loaders|many|stress_post|telemetry'
+sleepers='dissector|drill|edges|errors|examples|faults|flush|idle|inject|life|loaders|many|order|recv|send|setup|stress_post|telemetry'
 net() {	# net KIND
 	local f kind
 

@@ -267,6 +267,10 @@ mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return
 mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(weft_psn_diff\(now, s->ts\) <= \(__s32\)limit\)/if (0)/' 'storm '
 mutant storm-own tx_claim.h 's/^\tif \(from == dom\)$/\tif (0)/' 'storm '
+mutant I4-strict rx_track.h '/weft_rx_take_next/,/^}/s/->next\) > 0\)/->next) > 1)/' 'I4 .*strict'
+mutant I4-any rx_host.c 's/W\.p\.strict \? weft_rx_take_next\(rx, psn\) : //' 'I4 .*strict'
+mutant I15-strict rx_host.c 's/ \|\| W\.p\.strict \? RX_ADVANCE/ ? RX_ADVANCE/' 'I[0-9]+ |storm '
+mutant I15-overtaken tx_score.h 's/^\tif \(tx->strict\)$/\tif (0)/' '(seq|strict)__' test_core_strict
 
 has_mutant() {
 	grep -qE "^(mutant $1-|inv $1 )" tests/sim/mutate.sh tests/bpf/mutate.sh

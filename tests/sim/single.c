@@ -10,27 +10,32 @@ static const struct {
 	uint32_t segs, cwnd, payload, cpus;
 	uint8_t mono, lonely, mix;
 	uint8_t style, depth, qps; /* of receives; of several QPs the queue is shared */
+	uint8_t strict;
 } shapes[] = {
-	{ 1, 8, 16, 1, 1, 0, 0, 0, 0, 0 },
-	{ 2, 8, 16, 1, 1, 0, 0, 0, 0, 0 },
-	{ 3, 1, 16, 1, 0, 1, 0, 0, 0, 0 },
-	{ 40, 8, 16, 1, 0, 0, 0, 0, 0, 0 },
-	{ 40, 4, 16, 2, 1, 0, 0, 0, 0, 0 },
-	{ 60, 64, 16, 3, 0, 1, 0, 0, 0, 0 },
-	{ 30, 2, 16, 2, 0, 1, 0, 0, 0, 0 },
-	{ 90, 16, 7, 3, 0, 0, 0, 0, 0, 0 },
-	{ 40, 8, 16, 1, 0, 0, MIX_ALL, 0, 0, 0 },
-	{ 40, 4, 16, 2, 1, 0, MIX_READS, 0, 0, 0 },
-	{ 60, 16, 16, 3, 0, 1, MIX_ALL, 0, 0, 0 },
-	{ 80, 64, 16, 2, 0, 0, MIX_ATOMICS, 0, 0, 0 },
-	{ 2, 8, 16, 1, 0, 0, MIX_SENDS, RECV_LATE, 1, 0 },
-	{ 30, 4, 16, 1, 0, 0, MIX_SENDS, RECV_ONE, 4, 0 },
-	{ 40, 16, 7, 2, 0, 0, MIX_SENDS, RECV_BURST, 8, 0 },
-	{ 40, 8, 16, 2, 1, 0, MIX_SENDS, RECV_LATE, 4, 0 },
-	{ 60, 8, 16, 2, 0, 0, MIX_EVERY, RECV_ANY, 4, 0 },
-	{ 30, 4, 16, 1, 0, 1, MIX_SENDS, RECV_ONE, 4, 2 },
-	{ 60, 16, 16, 2, 0, 0, MIX_SENDS, RECV_BURST, 2, 4 },
-	{ 40, 16, 16, 3, 0, 0, MIX_EVERY, RECV_ANY, 8, 2 },
+	{ 1, 8, 16, 1, 1, 0, 0, 0, 0, 0, 0 },
+	{ 2, 8, 16, 1, 1, 0, 0, 0, 0, 0, 0 },
+	{ 3, 1, 16, 1, 0, 1, 0, 0, 0, 0, 0 },
+	{ 40, 8, 16, 1, 0, 0, 0, 0, 0, 0, 0 },
+	{ 40, 4, 16, 2, 1, 0, 0, 0, 0, 0, 0 },
+	{ 60, 64, 16, 3, 0, 1, 0, 0, 0, 0, 0 },
+	{ 30, 2, 16, 2, 0, 1, 0, 0, 0, 0, 0 },
+	{ 90, 16, 7, 3, 0, 0, 0, 0, 0, 0, 0 },
+	{ 40, 8, 16, 1, 0, 0, MIX_ALL, 0, 0, 0, 0 },
+	{ 40, 4, 16, 2, 1, 0, MIX_READS, 0, 0, 0, 0 },
+	{ 60, 16, 16, 3, 0, 1, MIX_ALL, 0, 0, 0, 0 },
+	{ 80, 64, 16, 2, 0, 0, MIX_ATOMICS, 0, 0, 0, 0 },
+	{ 2, 8, 16, 1, 0, 0, MIX_SENDS, RECV_LATE, 1, 0, 0 },
+	{ 30, 4, 16, 1, 0, 0, MIX_SENDS, RECV_ONE, 4, 0, 0 },
+	{ 40, 16, 7, 2, 0, 0, MIX_SENDS, RECV_BURST, 8, 0, 0 },
+	{ 40, 8, 16, 2, 1, 0, MIX_SENDS, RECV_LATE, 4, 0, 0 },
+	{ 60, 8, 16, 2, 0, 0, MIX_EVERY, RECV_ANY, 4, 0, 0 },
+	{ 30, 4, 16, 1, 0, 1, MIX_SENDS, RECV_ONE, 4, 2, 0 },
+	{ 60, 16, 16, 2, 0, 0, MIX_SENDS, RECV_BURST, 2, 4, 0 },
+	{ 40, 16, 16, 3, 0, 0, MIX_EVERY, RECV_ANY, 8, 2, 0 },
+	{ 40, 8, 16, 1, 0, 0, MIX_WRITES, 0, 0, 0, 1 },
+	{ 90, 32, 7, 1, 1, 0, MIX_WRITES, 0, 0, 0, 1 },
+	{ 60, 16, 16, 1, 0, 1, MIX_ALL, 0, 0, 0, 1 },
+	{ 60, 8, 16, 1, 0, 0, MIX_EVERY, RECV_ANY, 4, 0, 1 },
 };
 
 /* One packet lost again and again, until the window behind it is full. */
@@ -118,6 +123,7 @@ int single_run(int verbose)
 		p.rq_style = shapes[i].style;
 		p.rq_depth = shapes[i].depth ? shapes[i].depth : p.rq_depth;
 		p.srq = p.qps > 1;
+		p.strict = shapes[i].strict;
 		if (world_run(i, &p, ~0ull)) {
 			printf("# exchange %u without a loss: %s\n", i, W.why);
 			return -1;

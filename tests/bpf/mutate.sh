@@ -122,10 +122,11 @@ gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' '|| ctl->flags & WEFT_QPF_S
 gone strict__write $r 'v == WEFT_RX_SEQ'
 gone strict__read $a 'v == WEFT_RX_SEQ'
 gone strict__send bpf/recv.bpf.h 'v == WEFT_RX_SEQ'
-gone strict__ends $r 'len <= tail'
-swap strict__ends $r 'off + len - tail' 'off + len - tail + 1'
-swap strict__ends $r 'hl + len - tail' hl
-swap strict__ends $r 'len - tail' len 'hl, len - tail)'
+swap strict__ends $r 'len > tail' 1
+cut strict__ends $r 'off += body'
+cut strict__ends $r 'hl += body'
+cut strict__ends $r 'len -= body'
+swap strict__ends $r 'off & (WEFT_CHUNK - 4)' 'off & (WEFT_CHUNK - 8)' 'WRITE_ONCE(*(__u32 *)(p + (off & (WEFT_CHUNK - 4)))'
 gone strict__again $c/tx_score.h 'a->seq' 'a->rnr | a->seq'
 swap strict__again $t 'h->op == WEFT_OP_SEQ' 0
 gone strict__overtaken $c/tx_score.h 'tx->strict'

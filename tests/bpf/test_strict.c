@@ -11,6 +11,7 @@ static void strict(struct fx_qp *q)
 {
 	static struct weft_tx tx;
 
+	fx_stay_here(); /* all tokens of a QP are in one domain */
 	fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights |= WEFT_ACCESS_REMOTE_READ;
 	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights |= WEFT_ACCESS_REMOTE_ATOMIC | WEFT_ACCESS_REMOTE_READ;
 	q->ctl->flags |= WEFT_QPF_STRICT;

@@ -32,10 +32,10 @@ static uint64_t word_of(uint64_t round, uint32_t i)
 	return (round << 32 | i) * 0x9e3779b97f4a7c15ull | 1;
 }
 
-/* The first n words are those of this round. */
+/* The first n words are those of this round; what lies next to the flag is looked at first. */
 static bool there(uint64_t round, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = n; i--;)
 		if (((volatile uint64_t *)area)[i] != word_of(round, i))
 			return false;
 	return true;

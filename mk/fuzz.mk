@@ -8,7 +8,7 @@ FUZZ_SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize=alignment,poin
 	-fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_FLAGS    = -std=gnu11 $(FUZZ_SAN) $(WARN) -Wno-unused-parameter $(DEFS) -Itests/fuzz/host $(INCS) -Ibpf
 FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/fuzz/model \
-	tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
+	tests/fuzz/draw tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
 
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS) $(O)/tests/fuzz/weft-fuzz-prog
@@ -32,7 +32,7 @@ $(O)/tests/fuzz/fuzz_%: $(O)/obj/fuzz/tests/fuzz/fuzz_%.o $(FUZZ_COMMON) tests/f
 		$(filter %.o,$^) tests/fuzz/libfuzzer.c
 
 # The same harnesses over the loaded programs.
-$(O)/tests/fuzz/weft-fuzz-prog: $(addprefix $(O)/obj/tests/,$(addsuffix .o,fuzz/prog fuzz/model fuzz/flow \
+$(O)/tests/fuzz/weft-fuzz-prog: $(addprefix $(O)/obj/tests/,$(addsuffix .o,fuzz/prog fuzz/model fuzz/draw fuzz/flow \
 		fuzz/fuzz_parse fuzz/fuzz_rx fuzz/fuzz_ack bpf/fixture bpf/setup bpf/packet)) $(LIBA)
 	$(call say,LD,$@)
 	$(link) -lcmocka $(TOOL_LIBS)

@@ -58,8 +58,19 @@ void backend_wait(uint32_t ticks);
 void backend_cpu(uint32_t cpu);
 /* Clones are made on a fresh page; what came in keeps the room it has. Bytes in front of the frame. */
 void backend_headroom(uint32_t bytes);
-/* These bytes of the target MR were written, and no other byte of any pool since the last call. */
-void backend_written(uint64_t roff, const void *bytes, uint32_t len);
+/*
+ * These bytes were written to places of the target MR, in this order, and no other byte of any pool
+ * since the last call.
+ */
+struct span {
+	uint64_t roff;
+	uint32_t len;
+};
+void backend_scattered(const struct span *s, int n, const void *bytes);
+static inline void backend_written(uint64_t roff, const void *bytes, uint32_t len)
+{
+	backend_scattered(&(struct span){ roff, len }, 1, bytes);
+}
 /* An atomic has made this of the 8 bytes at roff of the target MR, and nothing else was written. */
 void backend_atomic(uint64_t roff, uint64_t now);
 /* What is in a pool, the target's or the source's. */

@@ -16,6 +16,9 @@ static void make_genuine(struct frame *f, uint32_t hl)
 			u.h.check = htonl(weft_check(u.w, fx.qp[i].ctl->hkey));
 			memcpy(f->b + hl - WEFT_HDR_LEN, u.w, sizeof(u));
 		}
+	if (f->b[12] == 0x86 && (f->b[58] << 8 | f->b[59]) >= 8 &&
+	    (f->b[58] << 8 | f->b[59]) + 54u <= f->len)
+		pkt_csum(f);
 }
 
 /* All of them live on what parse() leaves: the wrong bytes must not get through it. */
@@ -33,7 +36,10 @@ static void at_nic(const struct frame *f)
 		fuzz_fail("drop %d is not counted", j.drop);
 	if (j.verdict == XDP_TX && fx.verdict != XDP_TX)
 		fuzz_fail("verdict %d for a packet that has an answer", fx.verdict);
-	backend_written(j.write ? j.roff : 0, f->b + j.at, j.write ? j.len : 0);
+	if (j.write)
+		backend_atomic(j.roff, j.now);
+	else
+		backend_scattered(j.span, j.nspan, f->b + j.at);
 }
 
 /* Doorbells and templates: a frame that is none is dropped, or passed by weft_fill. */
@@ -68,6 +74,11 @@ void fuzz_parse(struct input *in)
 	fx_post(&fx.qp[A4], 0, 0, 1000);
 	fx_post(&fx.qp[B6], 5000, 0, 10000);
 	hl = f.b[12] == 0x86 ? WEFT_V6_LEN + WEFT_HDR_LEN : WEFT_V4_LEN + WEFT_HDR_LEN;
+	for (int i = 0; what & 8 && i < FX_QPS; i++) {
+		struct fx_rq *rq = fx_recv_on(&fx.qp[i], what & 16);
+
+		fx_recv(rq, &(struct fx_piece){ 1000 * i, 2000 }, 1);
+	}
 	if (what & 1 && f.len >= hl)
 		make_genuine(&f, hl);
 	if (what & 0x80) /* somebody looks on */

@@ -1,155 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The receive path under packets that are right, nearly right, or anything: judged by a second responder. */
-#include "model.h"
-
-static const uint8_t *payload_bytes(void)
-{
-	static uint8_t b[FX_FULL + 400];
-
-	if (!b[1])
-		for (uint32_t i = 0; i < sizeof(b); i++)
-			b[i] = (i * 2654435761u) >> 24 | 1;
-	return b;
-}
-
-/* Mostly where something is near: the ends of the MR, the boundary of two chunks. */
-static uint64_t draw_offset(struct input *in)
-{
-	static const uint64_t places[] = { 0, FX_T_LEN, WEFT_CHUNK - FX_T_OFF,
-					   2 * (uint64_t)WEFT_CHUNK - FX_T_OFF };
-	uint32_t how = take8(in);
-
-	if (how < 200)
-		return places[how % 4] + take16(in) % 8192 - (how % 4 ? 4096 : 0);
-	return how < 250 ? take32(in) % FX_T_LEN : take64(in);
-}
-
-static uint32_t draw_length(struct input *in)
-{
-	static const uint16_t some[] = { 0,   1,    63,   64,          511,    512,
-					 513, 1024, 2048, FX_FULL - 1, FX_FULL };
-	uint32_t how = take8(in);
-
-	if (how < 128)
-		return some[how % (sizeof(some) / sizeof(some[0]))];
-	return take16(in) % (how < 250 ? FX_FULL + 1 : FX_FULL + 60);
-}
-
-/* The window's beginning, its end, what is long past, or anything. */
-static uint32_t draw_psn(struct input *in, const struct model_rx *rx)
-{
-	uint32_t how = take8(in), d = take8(in);
-
-	if (how < 96)
-		return rx->next;
-	if (how < 192)
-		return rx->next + d % 80;
-	if (how < 220)
-		return rx->next + WEFT_WIN - 40 + d % 80;
-	if (how < 240)
-		return rx->next - 1 - d * 9;
-	return how < 250 ? rx->next + d * 4 : take32(in);
-}
-
-/* A DATA of a genuine peer as the protocol has it, whole or a segment of something longer. */
-static void draw_data(struct input *in, struct pkt *p, const struct fx_qp *to)
-{
-	uint32_t psn = draw_psn(in, &model.rx[fx_idx(to)]), len = draw_length(in), how = take8(in);
-	uint64_t roff = draw_offset(in);
-
-	pkt_data(p, to->peer, psn, roff, payload_bytes() + psn % 256, len);
-	p->h.ts = htonl(take16(in));
-	p->h.ev = take8(in);
-	p->sport = WEFT_EV_PORT0 + p->h.ev;
-	if (how < 128 || !len)
-		return;
-	/* a segment: roff counts from its own beginning */
-	uint32_t moff = how & 1 ? take8(in) * 64 : take32(in);
-	uint32_t rest = how & 2 ? take16(in) : how & 4 ? take32(in) : 0;
-
-	p->h.data.moff = htonl(moff);
-	p->h.data.mlen = htonl(moff + len + rest);
-	p->h.flags = rest && how % 16 ? 0 : WEFT_F_LAST;
-}
-
-/* A READ or an atomic, mostly of memory that is there. */
-static void draw_ask(struct input *in, struct pkt *p, const struct fx_qp *to)
-{
-	uint32_t psn = draw_psn(in, &model.rx[fx_idx(to)]), how = take8(in), len = draw_length(in);
-	uint64_t roff = draw_offset(in);
-
-	if (how < 100) {
-		pkt_read(p, to->peer, psn, roff, len);
-		if (how % 2)
-			p->h.data.rkey = htonl(FX_T_KEY);
-		if (how % 8 == 7 && len) {
-			p->h.data.moff = htonl(take8(in) * 64);
-			p->h.data.mlen = htonl(ntohl(p->h.data.moff) + len + take16(in));
-			p->h.flags = 0;
-		}
-	} else {
-		if (how < 240)
-			roff += -(FX_T_OFF + roff) % 8;
-		pkt_atomic(p, to->peer, how % 2 ? WEFT_OP_FADD : WEFT_OP_CSWAP, psn,
-			   how % 4 ? psn : take8(in), roff, take16(in),
-			   how % 8 < 4 ? 0xc5c5c5c5c5c5c5c5ull : take16(in));
-	}
-	p->h.ts = htonl(take16(in));
-	p->h.ev = take8(in);
-	p->sport = WEFT_EV_PORT0 + p->h.ev;
-}
-
-/* Fields that the sender can get wrong although the check is right. */
-static void change_field(struct input *in, struct pkt *p)
-{
-	uint32_t v = take32(in);
-
-	switch (take8(in) % 20) {
-	case 0: p->h.ver = v; break;
-	case 1: p->h.op = v; break;
-	case 2: p->h.flags = v; break;
-	case 3: p->h.dqpn ^= htonl(1u << v % 32); break;
-	case 4: p->h.conn ^= htobe64(1ull << v % 64); break;
-	case 5: p->h.psn = htonl(v); break;
-	case 6: p->h.len = htons(v); break;
-	case 7: p->h.data.rkey ^= htonl(1u << v % 32); break;
-	case 8: p->h.data.rkey = htonl(v % 4 ? FX_S_KEY : v); break;
-	case 9: p->h.data.roff = htobe64(take64(in)); break;
-	case 10: p->h.data.moff = htonl(v); break;
-	case 11: p->h.data.mlen = htonl(v); break;
-	case 12: p->h.rsvd0 = v; break;
-	case 13: p->csum = !p->csum; break;
-	case 14: p->tos = v; break;
-	case 15: p->dport += v % 3; break;
-	case 16: p->ulen = (int8_t)v / 2; break; /* as much as there is header */
-	case 17: p->saddr[v % 4] ^= 1u << (v >> 8) % 32; break;
-	case 18: p->daddr[v % 4] ^= 1u << (v >> 8) % 32; break;
-	case 19: p->ttl = v; break;
-	}
-}
-
-/* And what becomes of frames on the way. */
-static void damage(struct input *in, struct frame *f)
-{
-	uint32_t v = take32(in), at = v >> 8;
-
-	switch (take8(in) % 6) {
-	case 0: f->b[at % f->len] ^= 1 << v % 8; break;
-	case 1: f->b[at % (f->len < 128 ? f->len : 128)] = v; break;
-	case 2: f->len = 14 + at % (f->len - 13); break;
-	case 3: /* padding */
-		if (f->len + v % 64 <= FUZZ_FRAME)
-			f->len += v % 64;
-		break;
-	case 4: /* a payload damaged under a right sum */
-		f->b[at % f->len] = v;
-		if (f->len > 130 && f->b[12] == 0x86 &&
-		    (f->b[58] << 8 | f->b[59]) + 54u <= f->len && (f->b[58] << 8 | f->b[59]) >= 8)
-			pkt_csum(f);
-		break;
-	case 5: f->b[12 + v % 30] = at; break;
-	}
-}
+#include "draw.h"
 
 /* The control plane may do its part in between. */
 static void change_device(struct input *in)
@@ -188,7 +39,8 @@ static void check_ack(const struct weft_hdr *h, const struct judged *j, const st
 		if (sack >> i & 1 && (int32_t)(s - rx->next) >= WEFT_WIN)
 			fuzz_fail("I3: PSN %u is acknowledged beyond the window", s);
 	}
-	if ((int32_t)(psn - cum) >= 0 && !(sack >> (psn & 63) & 1))
+	if (j->reply != WEFT_OP_RNR && j->reply != WEFT_OP_SEQ && (int32_t)(psn - cum) >= 0 &&
+	    !(sack >> (psn & 63) & 1))
 		fuzz_fail("I3: the ACK of PSN %u does not say so", psn);
 	if ((int32_t)(ntohl(h->ack.msn) - rx->msn) > 0)
 		fuzz_fail("I4: %u messages, not %u", ntohl(h->ack.msn), rx->msn);
@@ -228,6 +80,7 @@ static void check_reply(const struct judged *j, const struct frame *asked)
 		p.h.ack.msn = got->ack.msn;
 		p.h.ack.sack = got->ack.sack;
 		p.h.ack.sack_base = got->ack.sack_base;
+		p.h.ack.epoch = htonl(j->epoch);
 	} else {
 		p.h.nak.code = htonl(j->code);
 		p.h.nak.psn = htonl(j->nak_psn);
@@ -249,13 +102,15 @@ static void check_counters(const struct judged *j)
 	if (j->reply == WEFT_OP_REPLY) {
 		count[WEFT_COUNT_rx_ask] = 1;
 		count[WEFT_COUNT_rx_dup] = !j->fresh && j->op != WEFT_OP_READ;
-	} else if (j->write) {
+	} else if (j->fresh) {
 		count[WEFT_COUNT_rx_data] = 1;
 		count[WEFT_COUNT_rx_bytes] = j->len;
 	} else if (j->reply == WEFT_OP_ACK) {
 		count[WEFT_COUNT_rx_dup] = 1;
 	}
-	count[WEFT_COUNT_tx_ack] = j->reply == WEFT_OP_ACK || j->reply == WEFT_OP_REPLY;
+	count[WEFT_COUNT_tx_rnr] = j->reply == WEFT_OP_RNR;
+	count[WEFT_COUNT_tx_seq] = j->reply == WEFT_OP_SEQ;
+	count[WEFT_COUNT_tx_ack] = j->reply && j->reply != WEFT_OP_NAK;
 	count[WEFT_COUNT_tx_nak] = j->reply == WEFT_OP_NAK;
 	count[WEFT_COUNT_rx_ce] = count[WEFT_COUNT_tx_ack] && j->ce;
 	count[WEFT_COUNT_event] = fx.diff[WEFT_DROP_COUNT + WEFT_COUNT_event];
@@ -263,6 +118,24 @@ static void check_counters(const struct judged *j)
 		if (want[i] != fx.diff[i])
 			fuzz_fail("counter %d rose by %lld, not by %lld", i, (long long)fx.diff[i],
 				  (long long)want[i]);
+}
+
+/* The entry says what has come, and no other byte that XDP may write there has changed. */
+static void check_queue(const struct judged *j)
+{
+	const struct fx_qp *q = &fx.qp[j->qp];
+	const uint8_t *got = (const uint8_t *)fx.rq[q->v6], *want = (const uint8_t *)&j->rq;
+
+	for (size_t i = 0; i < sizeof(j->rq); i++)
+		if (got[i] != want[i])
+			fuzz_fail("byte %zu of the receive queue is %02x, not %02x", i, got[i],
+				  want[i]);
+	for (uint32_t i = 0; i < WEFT_RQ_BIND; i++)
+		if (q->ring->bind[i] != j->bind[i])
+			fuzz_fail("number %u has taken 0x%x, not 0x%x", i, q->ring->bind[i],
+				  j->bind[i]);
+	if (q->ring->refused != j->refused)
+		fuzz_fail("refused is %u, not %u", q->ring->refused, j->refused);
 }
 
 static void run(const struct frame *f)
@@ -284,7 +157,7 @@ static void run(const struct frame *f)
 		if (fx.verdict == XDP_PASS)
 			fx.verdict = XDP_TX;
 	}
-	if (j.verdict == XDP_PASS && j.qp >= 0 && j.op != WEFT_OP_DATA) {
+	if (j.verdict == XDP_PASS && j.qp >= 0) {
 		/* for the requester: nothing of it was sent, so at most it is one drop */
 		if (fx.verdict == XDP_TX)
 			fuzz_fail("I6: an answer to opcode %u", j.op);
@@ -296,13 +169,13 @@ static void run(const struct frame *f)
 		fuzz_fail("the verdict is %d, not %d (drop %d, reply %u)", fx.verdict, j.verdict,
 			  j.drop, j.reply);
 	check_counters(&j);
-	if (j.write && is_ask(j.op))
+	if (j.write)
 		backend_atomic(j.roff, j.now);
 	else
-		backend_written(j.write ? j.roff : 0, f->b + j.at, j.write ? j.len : 0);
+		backend_scattered(j.span, j.nspan, f->b + j.at);
 	if (j.fresh) {
 		memcpy(&h, f->b + j.at - WEFT_HDR_LEN, sizeof(h));
-		model_place(&j, ntohl(h.psn), h.flags & WEFT_F_LAST);
+		model_place(&j, ntohl(h.psn), h.flags);
 	}
 	if (j.verdict == XDP_TX) {
 		check_reply(&j, f);
@@ -311,35 +184,33 @@ static void run(const struct frame *f)
 	} else if (fx.out.len != f->len || memcmp(fx.out.b, f->b, f->len)) {
 		fuzz_fail("the frame has changed, and is passed or dropped");
 	}
-	if (j.qp >= 0 && fx.qp[j.qp].ring->arrived != model.rx[j.qp].arrived)
+	if (j.qp < 0)
+		return;
+	if (fx.qp[j.qp].ring->arrived != model.rx[j.qp].arrived)
 		fuzz_fail("I4: %u messages have arrived, not %u", fx.qp[j.qp].ring->arrived,
 			  model.rx[j.qp].arrived);
-}
-
-/* An answer to something that was never sent. */
-static void draw_answer(struct input *in, struct pkt *p, const struct fx_qp *to)
-{
-	uint32_t psn = FX_PSN + take8(in) - 128, how = take8(in);
-	struct pkt request;
-
-	if (how & 1)
-		pkt_ack(p, to->peer, psn, psn + take8(in), take8(in));
-	else if (how & 2) {
-		pkt_read(&request, to, psn, 0, 0);
-		pkt_answer(p, &request, to->peer, psn + take8(in), take8(in), payload_bytes(),
-			   draw_length(in) % (FX_FULL + 1));
-	} else
-		pkt_nak(p, to->peer, psn, take8(in) % 9);
+	if (fx.qp[j.qp].ring->received != model.rx[j.qp].received)
+		fuzz_fail("I4: %u receives are complete, not %u", fx.qp[j.qp].ring->received,
+			  model.rx[j.qp].received);
+	check_queue(&j);
 }
 
 void fuzz_rx(struct input *in)
 {
 	static struct frame f, kept;
+	/* which receive queues there are, and in what order requests are taken */
+	uint32_t how = take8(in);
 
 	fx_reset(NULL);
 	model_reset();
 	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_ALL;
 	fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights |= WEFT_ACCESS_REMOTE_READ;
+	for (int i = 0; i < FX_QPS; i++) {
+		if (how & 3)
+			fx_recv_on(&fx.qp[i], how & 2);
+		if (how & 4)
+			fx.qp[i].ctl->flags |= WEFT_QPF_STRICT;
+	}
 	kept.len = 0;
 	for (int n = 0; more(in) && n < 400; n++) {
 		uint32_t what = take8(in), k = what % 4;
@@ -347,6 +218,10 @@ void fuzz_rx(struct input *in)
 
 		if (what >= 250) {
 			change_device(in);
+			continue;
+		}
+		if (how & 3 && what >= 180 && what < 230) {
+			use_queue(in);
 			continue;
 		}
 		if (what >= 240 && kept.len) { /* again */
@@ -357,10 +232,12 @@ void fuzz_rx(struct input *in)
 
 		if (what >= 230)
 			draw_answer(in, &p, to);
-		else if (what % 3)
-			draw_data(in, &p, to);
-		else
+		else if (!(what % 3))
 			draw_ask(in, &p, to);
+		else
+			draw_data(in, &p, to);
+		if (how & 3 && what < 230 && what % 3 == 1)
+			make_recv(in, &p, to);
 		if (what >= 120)
 			for (uint32_t i = 0; i < k; i++)
 				change_field(in, &p);

@@ -89,7 +89,7 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 	if (map == fx.rings)
 		return ENTRY(fx.rings, WEFT_PROC_QPS);
 	for (int i = 0; i < FX_RQS; i++) {
-		if (map == &rqs && k == FX_RQ_IDX(i))
+		if (map == &rqs && k == (__u32)FX_RQ_IDX(i))
 			return fx.rq[i];
 		if (map == fx.rq[i])
 			return k <= FX_RQ_DEPTH ? (struct weft_rqe *)fx.rq[i] + k : NULL;
@@ -417,23 +417,46 @@ void backend_headroom(uint32_t bytes)
 	h.headroom = bytes;
 }
 
-/* Every write was seen as it was made. */
-void backend_written(uint64_t roff, const void *bytes, uint32_t len)
+/* Has a write of this frame that came after number i changed the byte? */
+static bool covered(unsigned i, const uint8_t *p)
 {
-	uint64_t at = FX_T_OFF + roff, off = 0;
-	uint32_t n = 0;
+	while (++i < h.nwritten)
+		if (p >= h.written[i].at && p < h.written[i].at + h.written[i].len)
+			return true;
+	return false;
+}
+
+/* Every write was seen as it was made: span by span, each in as many as there are chunks and words. */
+void backend_scattered(const struct span *s, int n, const void *bytes)
+{
+	const uint8_t *from = bytes;
+	uint32_t done = 0; /* of the span */
+	uint64_t off = 0;
+	int k = 0;
 
 	for (unsigned i = 0; i < h.nwritten; i++) {
-		if (!in_pool(h.chunk_t, h.written[i].at, &off) || off != at + n)
-			fuzz_fail("I5: written at %llu, not at %llu", (unsigned long long)off,
-				  (unsigned long long)at + n);
-		if (n + h.written[i].len > len ||
-		    memcmp(h.written[i].at, (const uint8_t *)bytes + n, h.written[i].len))
-			fuzz_fail("I1: wrong bytes at %llu", (unsigned long long)off);
-		n += h.written[i].len;
+		const uint8_t *p = h.written[i].at;
+		uint32_t len = h.written[i].len;
+
+		for (; k < n && done == s[k].len; k++)
+			done = 0;
+		if (k == n)
+			fuzz_fail("I5: %u bytes too many are written", len);
+		if (!in_pool(h.chunk_t, p, &off) || off != FX_T_OFF + s[k].roff + done ||
+		    len > s[k].len - done)
+			fuzz_fail("I5: %u bytes are written at %llu, not at %llu", len,
+				  (unsigned long long)off,
+				  (unsigned long long)(FX_T_OFF + s[k].roff + done));
+		for (uint32_t b = 0; b < len; b++)
+			if (p[b] != from[b] && !covered(i, p + b))
+				fuzz_fail("I1: a wrong byte at %llu", (unsigned long long)off + b);
+		from += len;
+		done += len;
 	}
-	if (n != len)
-		fuzz_fail("I5: %u bytes are written, not %u", n, len);
+	for (; k < n && done == s[k].len; k++)
+		done = 0;
+	if (k < n)
+		fuzz_fail("I5: %u bytes are not written", s[k].len - done);
 	h.nwritten = 0;
 }
 

@@ -88,7 +88,18 @@ static void replied(struct judged *j, uint8_t op, bool fresh)
 	j->verdict = XDP_TX;
 	j->reply = op;
 	j->fresh = fresh;
-	j->flags = fresh ? 0 : WEFT_F_DUP;
+	j->flags |= fresh ? 0 : WEFT_F_DUP;
+}
+
+static void answered(struct judged *j, uint8_t op)
+{
+	j->verdict = XDP_TX;
+	j->reply = op;
+}
+
+static bool out_of_order(const struct judged *j, int32_t ahead)
+{
+	return fx.qp[j->qp].ctl->flags & WEFT_QPF_STRICT && ahead > 0;
 }
 
 static void judge_atomic(const uint8_t *w, struct judged *j, uint64_t off)
@@ -125,6 +136,8 @@ static void judge_ask(const uint8_t *w, struct judged *j)
 		return dropped(j, WEFT_DROP_length);
 	if (rx->err)
 		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
+	if (out_of_order(j, ahead))
+		return answered(j, WEFT_OP_SEQ);
 	if (ahead >= WEFT_WIN)
 		return dropped(j, WEFT_DROP_window);
 	dup = ahead < 0 || rx->placed[psn % WEFT_WIN];
@@ -152,6 +165,124 @@ static void judge_ask(const uint8_t *w, struct judged *j)
 	replied(j, WEFT_OP_REPLY, !dup);
 }
 
+/* ---- receives ---- */
+
+static bool has_queue(const struct judged *j)
+{
+	uint32_t rq = fx.qp[j->qp].ctl->rq - 1;
+
+	for (int i = 0; i < FX_RQS; i++)
+		if (rq == (uint32_t)FX_RQ_IDX(i))
+			return true;
+	return false;
+}
+
+static uint32_t epoch_of(const struct judged *j)
+{
+	const struct fx_qp *q = &fx.qp[j->qp];
+
+	if (!has_queue(j))
+		return 0;
+	return j->rq.head.prod + (q->ctl->flags & WEFT_QPF_SRQ ? q->ring->rq_polled : 0);
+}
+
+static bool bound_to(const struct judged *j, uint32_t rsn, uint32_t *at)
+{
+	uint32_t note = j->bind[rsn % WEFT_RQ_BIND];
+
+	*at = note % 65536;
+	return note / 65536 == (rsn + 1) % 65536;
+}
+
+/* Messages of this QP up to rsn take receives, `most` of them at a time. */
+static bool take_shared(struct judged *j, uint32_t rsn, int most, uint32_t *at)
+{
+	struct model_rx *rx = &model.rx[j->qp];
+	uint32_t polled = fx.qp[j->qp].ring->rq_polled, entry;
+
+	if (bound_to(j, rsn, at))
+		return true;
+	while (most-- > 0) {
+		if ((int32_t)(j->rq.head.prod - j->rq.head.taken) <= 0)
+			return false;
+		if ((int32_t)(rx->bound - rsn) > 0) /* it had one, and the note of it is gone */
+			return false;
+		if (rsn - polled >= WEFT_RQ_BIND)
+			return false;
+		entry = j->rq.e[j->rq.head.taken++ % FX_RQ_DEPTH].order;
+		j->bind[rx->bound % WEFT_RQ_BIND] = (rx->bound + 1) % 65536 * 65536 + entry % 65536;
+		rx->bound++;
+		if (rx->bound == rsn + 1)
+			return bound_to(j, rsn, at);
+	}
+	return false;
+}
+
+/* The entry of message rsn; in a shared queue it may take one now. */
+static enum weft_rq_found find_receive(struct judged *j, uint32_t rsn, struct weft_rqe **e)
+{
+	bool shared = fx.qp[j->qp].ctl->flags & WEFT_QPF_SRQ, found = false;
+	uint32_t at = rsn;
+
+	if (has_queue(j) && rsn - model.rx[j->qp].received >= WEFT_WIN)
+		return WEFT_RQ_OLD;
+	/* the second look is for receives posted meanwhile; it also gets further in a shared queue */
+	for (int look = 0; look < 2 && !found; look++) {
+		j->refused |= look;
+		if (!has_queue(j))
+			continue;
+		found = shared ? take_shared(j, rsn, 32, &at)
+			       : (int32_t)(j->rq.head.prod - rsn) > 0;
+	}
+	if (!found)
+		return WEFT_RQ_NONE;
+	*e = &j->rq.e[at % FX_RQ_DEPTH];
+	return WEFT_RQ_OK;
+}
+
+/* May the receive have len bytes at off of its memory? Then they go to a place of the target MR. */
+static uint32_t judge_piece(struct judged *j, const struct weft_rq_sge *s, uint32_t off,
+			    uint32_t len)
+{
+	const struct weft_mr_ent *mr = &fx.mr[s->lkey & 0xfff];
+	uint64_t begin = s->off + off;
+
+	if (!s->lkey || mr->key != s->lkey || mr->pd != fx.qp[j->qp].ctl->pd ||
+	    !(mr->rights & WEFT_ACCESS_LOCAL_WRITE) || begin < s->off || begin > mr->len ||
+	    len > mr->len - begin)
+		return WEFT_NAK_RECEIVE;
+	if (!model.pool)
+		return WEFT_NAK_MEMORY;
+	if (s->lkey != FX_T_KEY)
+		fuzz_fail("no harness lets another MR be written");
+	j->span[j->nspan++] = (struct span){ begin, len };
+	return 0;
+}
+
+/* A segment of a SEND: all that it touches, up to the first piece that may not be. */
+static uint32_t judge_pieces(const uint8_t *w, struct judged *j, uint32_t plen,
+			     const struct weft_rqe *e)
+{
+	uint64_t from = be(w + 48, 4), to = from + plen, begin = 0, end;
+	uint32_t code = 0;
+
+	for (int i = 0; i < WEFT_RQ_SGES; i++, begin = end)
+		end = begin + e->sge[i].len;
+	if (be(w + 52, 4) > begin)
+		return WEFT_NAK_LENGTH;
+	begin = 0;
+	for (int i = 0; i < WEFT_RQ_SGES && !code; i++, begin = end) {
+		uint64_t lo = from > begin ? from : begin, hi;
+
+		end = begin + e->sge[i].len;
+		hi = to < end ? to : end;
+		if (lo < hi)
+			code = judge_piece(j, &e->sge[i], lo - begin, hi - lo);
+	}
+	return code;
+}
+
+/* A segment of a WRITE or SEND. */
 static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 {
 	struct model_rx *rx = &model.rx[j->qp];
@@ -161,6 +292,7 @@ static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 	uint64_t roff = be(w + 40, 8);
 	bool last = w[2] & WEFT_F_LAST;
 	int32_t ahead = psn - rx->next;
+	struct weft_rqe *e = NULL;
 	uint32_t code;
 	int why;
 
@@ -171,19 +303,51 @@ static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 		return dropped(j, WEFT_DROP_length);
 	if (rx->err)
 		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
+	if (out_of_order(j, ahead))
+		return answered(j, WEFT_OP_SEQ);
 	if (ahead >= WEFT_WIN)
 		return dropped(j, WEFT_DROP_window);
+	if (is_recv(w[1], w[2])) {
+		j->flags |= WEFT_F_RQ;
+		j->epoch = epoch_of(j);
+	}
 	if (ahead < 0 || rx->placed[psn % WEFT_WIN])
 		return replied(j, WEFT_OP_ACK, false);
-	code = judge_target(key, ctl->pd, WEFT_ACCESS_REMOTE_WRITE, roff, moff, mlen, &why);
-	if (code)
+	if (is_recv(w[1], w[2]) && (w[1] == WEFT_OP_SEND || last)) {
+		switch (find_receive(j, be(w + 60, 4), &e)) {
+		case WEFT_RQ_OK: break;
+		case WEFT_RQ_NONE: return answered(j, WEFT_OP_RNR);
+		default: return dropped(j, WEFT_DROP_window);
+		}
+	}
+	if (w[1] == WEFT_OP_SEND) {
+		code = judge_pieces(w, j, plen, e);
+		why = code == WEFT_NAK_LENGTH    ? WEFT_DROP_bounds
+		      : code == WEFT_NAK_RECEIVE ? WEFT_DROP_rights
+						 : WEFT_DROP_memory;
+	} else {
+		code = judge_target(key, ctl->pd, WEFT_ACCESS_REMOTE_WRITE, roff, moff, mlen, &why);
+		if (!code && plen && !model.pool) {
+			why = WEFT_DROP_memory;
+			code = WEFT_NAK_MEMORY;
+		}
+		if (!code)
+			j->span[j->nspan++] = (struct span){ roff, plen };
+	}
+	if (code) {
+		if (e)
+			e->status = code;
 		return refused(j, why, code, psn);
-	if (plen && !model.pool)
-		return refused(j, WEFT_DROP_memory, WEFT_NAK_MEMORY, psn);
+	}
 	replied(j, WEFT_OP_ACK, true);
-	j->write = true;
-	j->roff = roff;
 	j->len = plen;
+	if (!e || !last)
+		return;
+	e->len = mlen;
+	e->imm = w[2] & WEFT_F_IMM ? be(w + 56, 4) : 0;
+	e->flags = (w[1] == WEFT_OP_SEND ? 0 : WEFT_RQE_WRITE) |
+		   (w[2] & WEFT_F_IMM ? WEFT_RQE_IMM : 0) | (w[2] & WEFT_F_SOL ? WEFT_RQE_SOL : 0);
+	e->status = 0;
 }
 
 /* The header is there, and behind it plen bytes. */
@@ -218,10 +382,10 @@ static void judge_header(const struct frame *f, struct judged *j, uint32_t at, u
 		return dropped(j, WEFT_DROP_check);
 	if (be(w + 28, 2) != plen)
 		return dropped(j, WEFT_DROP_length);
-	if ((w[1] == WEFT_OP_ACK || w[1] == WEFT_OP_NAK || is_ask(w[1])) && plen)
-		return dropped(j, WEFT_DROP_length);
-	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_REPLY)
+	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_SEQ)
 		return dropped(j, WEFT_DROP_opcode);
+	if (plen && w[1] != WEFT_OP_DATA && w[1] != WEFT_OP_SEND && w[1] != WEFT_OP_REPLY)
+		return dropped(j, WEFT_DROP_length);
 	if (!model.alive)
 		return dropped(j, WEFT_DROP_owner);
 	if (udp[6] || udp[7]) {
@@ -234,7 +398,10 @@ static void judge_header(const struct frame *f, struct judged *j, uint32_t at, u
 	}
 	j->qp = i;
 	j->op = w[1];
-	if (j->op == WEFT_OP_DATA)
+	j->rq = *fx.rq[fx.qp[i].v6];
+	memcpy(j->bind, fx.qp[i].ring->bind, sizeof(j->bind));
+	j->refused = fx.qp[i].ring->refused;
+	if (j->op == WEFT_OP_DATA || j->op == WEFT_OP_SEND)
 		judge_data(w, j, plen);
 	else if (is_ask(j->op))
 		judge_ask(w, j);
@@ -275,13 +442,14 @@ void model_judge(const struct frame *f, struct judged *j)
 	judge_header(f, j, udp + 8, ulen - 72);
 }
 
-void model_place(const struct judged *j, uint32_t psn, bool last)
+void model_place(const struct judged *j, uint32_t psn, uint8_t flags)
 {
 	struct model_rx *rx = &model.rx[j->qp];
 
 	rx->placed[psn % WEFT_WIN] = true;
-	rx->last[psn % WEFT_WIN] = last;
+	rx->last[psn % WEFT_WIN] = flags & WEFT_F_LAST;
 	rx->quiet[psn % WEFT_WIN] = is_ask(j->op);
+	rx->recv[psn % WEFT_WIN] = is_recv(j->op, flags);
 	if (j->op == WEFT_OP_FADD || j->op == WEFT_OP_CSWAP) {
 		rx->result[j->at_asn].set = true;
 		rx->result[j->at_asn].psn = psn;
@@ -291,6 +459,7 @@ void model_place(const struct judged *j, uint32_t psn, bool last)
 		rx->placed[rx->next % WEFT_WIN] = false;
 		rx->msn += rx->last[rx->next % WEFT_WIN];
 		rx->arrived += rx->last[rx->next % WEFT_WIN] && !rx->quiet[rx->next % WEFT_WIN];
+		rx->received += rx->last[rx->next % WEFT_WIN] && rx->recv[rx->next % WEFT_WIN];
 		rx->next++;
 	}
 }

@@ -8,9 +8,11 @@
 /* What is known of a QP as responder. */
 struct model_rx {
 	uint32_t next, msn; /* oldest PSN not placed; messages complete */
-	uint32_t arrived;   /* of those: WRITEs */
+	uint32_t arrived;   /* of those: not READs nor atomics */
+	uint32_t received;  /* of those: that took a receive */
+	uint32_t bound;     /* shared queue: the first number without a receive */
 	uint32_t err, err_psn;
-	bool placed[WEFT_WIN], last[WEFT_WIN], quiet[WEFT_WIN];
+	bool placed[WEFT_WIN], last[WEFT_WIN], quiet[WEFT_WIN], recv[WEFT_WIN];
 	struct {
 		bool set;
 		uint32_t psn;
@@ -30,20 +32,32 @@ struct judged {
 	uint8_t op;  /* of the packet, once all before the opcode is proven */
 	uint8_t reply, flags;
 	uint32_t code, nak_psn;
-	bool write;             /* len bytes from the frame go to roff of the target MR; or `now` */
+	bool write;                     /* an atomic: `now` goes to roff of the target MR */
+	struct span span[WEFT_RQ_SGES]; /* where bytes of the frame go, one after the other */
+	int nspan;
 	bool fresh;             /* its PSN is placed now */
 	uint8_t bytes[FX_FULL]; /* READ: what is there */
 	uint64_t was, now;      /* of an atomic */
 	uint32_t at_asn;
 	uint64_t roff;
 	uint32_t at, len;
+	uint32_t epoch; /* what the answer says with F_RQ */
 	bool ce;
+	/* receive queue and ring of the QP, as they must be afterwards */
+	struct fx_rq rq;
+	uint32_t bind[WEFT_RQ_BIND], refused;
 };
 
 void model_reset(void);
 void model_judge(const struct frame *f, struct judged *j);
-/* Places what was judged to be new. */
-void model_place(const struct judged *j, uint32_t psn, bool last);
+/* Places what was judged to be new, with the flags of its packet. */
+void model_place(const struct judged *j, uint32_t psn, uint8_t flags);
+
+/* A message that takes a receive. */
+static inline bool is_recv(uint8_t op, uint8_t flags)
+{
+	return op == WEFT_OP_SEND || (op == WEFT_OP_DATA && flags & WEFT_F_IMM);
+}
 
 static inline bool is_ask(uint8_t op)
 {

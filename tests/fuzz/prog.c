@@ -102,14 +102,19 @@ static void look_at_all(void)
 	same(fx.source, source, FX_POOL, 0, "source pool");
 }
 
-void backend_written(uint64_t roff, const void *bytes, uint32_t len)
+void backend_scattered(const struct span *s, int n, const void *bytes)
 {
-	size_t at = FX_T_OFF + roff, lo, hi;
+	const uint8_t *p = bytes;
 
-	if (len) {
-		memcpy(fx.want + at, bytes, len);
+	for (int i = 0; i < n; p += s[i++].len)
+		memcpy(fx.want + FX_T_OFF + s[i].roff, p, s[i].len);
+	for (int i = 0; i < n; i++) {
+		size_t at = FX_T_OFF + s[i].roff, lo, hi;
+
+		if (!s[i].len)
+			continue;
 		lo = at > NEAR ? at - NEAR : 0;
-		hi = at + len + NEAR < FX_POOL ? at + len + NEAR : FX_POOL;
+		hi = at + s[i].len + NEAR < FX_POOL ? at + s[i].len + NEAR : FX_POOL;
 		same(fx.target + lo, fx.want + lo, hi - lo, lo, "target pool");
 	}
 	if (!(++now.runs % LOOK_ALL))
@@ -151,16 +156,19 @@ static void near_frame(uint64_t *s)
 {
 	static struct frame f;
 	struct fx_qp *q = &fx.qp[draw(s) % FX_QPS];
+	uint32_t what = draw(s) % 4;
 	struct pkt p;
 
 	fx_reset(NULL);
-	if (draw(s) & 1)
+	if (what == 3)
+		pkt_send(&p, q, FX_PSN, draw(s) % 3, random_bytes(draw(s)), draw(s) % 1000);
+	else if (what)
 		pkt_data(&p, q, FX_PSN, draw(s) % 100000, random_bytes(draw(s)), draw(s) % 1000);
 	else
 		pkt_ack(&p, q, FX_PSN - 1, FX_PSN, 0);
 	pkt_frame(&p, &f);
 	now.len = 1 + f.len < INPUT_MAX ? 1 + f.len : INPUT_MAX;
-	now.b[0] = draw(s) & 3;
+	now.b[0] = draw(s) & 27; /* at the NIC, fuzz_parse.c */
 	memcpy(now.b + 1, f.b, now.len - 1);
 	for (unsigned i = draw(s) % 4; i--;)
 		now.b[1 + draw(s) % (now.len < 140 ? now.len - 1 : 139)] = draw(s);

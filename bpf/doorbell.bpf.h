@@ -65,7 +65,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used;
-	bool late = false, first;
+	bool late = false, first, stray;
 	int other = -1;
 	__s32 delta;
 
@@ -97,7 +97,8 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	wnd = window(cfg, run, &q->tx);
 	n = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
 	first = q->tx.inflight == 0;
-	if (n && n <= 2 && op == WEFT_DB_POST && next_fits(&q->tx, ring, hl, flen)) {
+	stray = astray(ctl, &q->tx, dom);
+	if (n && n <= 2 && !stray && op == WEFT_DB_POST && next_fits(&q->tx, ring, hl, flen)) {
 		c = claim(&q->tx, ring, prod, wnd, now, dom, &wk->seg);
 		if (c == WEFT_CLAIM_ERROR)
 			n = 0;
@@ -114,6 +115,9 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	    (op == WEFT_DB_POST ||
 	     (op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, ring) == here)))
 		other = idle_cpu(ctl, &q->tx, here);
+	/* over to the others of a strict QP, which may be on their way home for good */
+	if (n && stray && op == WEFT_DB_POST)
+		other = ctl->cpu_of[weft_ctz(ctl->doms) & (WEFT_DOMAINS - 1)];
 	if (other >= 0)
 		weft_ring_active(&q->tx, ring);
 	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;

@@ -153,17 +153,15 @@ STEP int place_word(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 at, __u32 n
 }
 
 /*
- * Place a segment. Who polls memory, as strict order allows, looks at the end of a message: its
- * last aligned word appears behind all else, and at once.
+ * Place the last segment of a message in strict order. Who polls memory, as that allows, looks at the
+ * end: the last aligned word appears behind all else, and at once.
  */
-static __always_inline int place_in_order(struct xdp_md *ctx, const struct weft_qpctl *ctl,
-					  __u32 pool, __u64 off, __u32 hl, __u32 len, bool last)
+STEP int place_last(struct xdp_md *ctx, __u32 pool, __u64 off, __u32 hl, __u32 len)
 {
-	__u32 tail = ((off + len - 1) & 7) + 1, body = 0;
-	__u32 fence = 0;
+	__u32 tail = ((off + len - 1) & 7) + 1, body = 0, fence = 0;
 
-	if (!last || !(ctl->flags & WEFT_QPF_STRICT))
-		return place(ctx, pool, off, hl, len);
+	if (!ctx)
+		return -1;
 	if (len > tail)
 		body = len - tail;
 	if (body) {
@@ -176,7 +174,14 @@ static __always_inline int place_in_order(struct xdp_md *ctx, const struct weft_
 	len -= body;
 	if ((len == 8 && !(off & 7)) || (len == 4 && !(off & 3)))
 		return place_word(ctx, pool, off, hl, len);
-	return place(ctx, pool, off, hl, len);
+	return len ? copy_edge(ctx, pool, off, hl, len) : 0;
+}
+
+static __always_inline int place_in_order(struct xdp_md *ctx, const struct weft_qpctl *ctl,
+					  __u32 pool, __u64 off, __u32 hl, __u32 len, bool last)
+{
+	return last && (ctl->flags & WEFT_QPF_STRICT) ? place_last(ctx, pool, off, hl, len)
+						      : place(ctx, pool, off, hl, len);
 }
 
 /* Do the numbers of a segment fit each other? */

@@ -234,6 +234,17 @@ static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct w
 	return ctl->cpu_of[weft_ctz(idle) & (WEFT_DOMAINS - 1)];
 }
 
+/*
+ * In strict order all tokens of a QP are in one domain, or they would overtake each other: is this
+ * another one, and that one at work? Locked.
+ */
+static __always_inline bool astray(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+				   __u32 dom)
+{
+	return (ctl->flags & WEFT_QPF_STRICT) && !(ctl->doms >> (dom & (WEFT_DOMAINS - 1)) & 1) &&
+	       (weft_tx_busy(tx) & ctl->doms);
+}
+
 /* How many tokens one domain should hold of a window of wnd. */
 static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wnd)
 {

@@ -341,7 +341,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		yield = hand >= 0 || (room <= 0 && crowds(cfg, run, &q->tx, dom));
+		yield = hand >= 0 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
+			astray(ctl, &q->tx, dom);
 		if (!yield && q->tx.inflight + 1 < wnd)
 			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, room, &cpu);
 		/* who has nothing to send gives it up below: or its next post would not ring */

@@ -340,6 +340,9 @@ static bool next_flushed(struct weft_qp *qp, uint32_t *at)
 		rq->shared ? WEFT_RQ_BIND
 			   : __atomic_load_n(&rq->head->prod, __ATOMIC_ACQUIRE) - qp->recv_polled;
 
+	/* a queue written over may say that it has more than it can */
+	if (!rq->shared && end > rq->depth)
+		end = rq->depth;
 	for (; qp->recv_flushed < end; qp->recv_flushed++)
 		if (place_of(qp, qp->recv_polled + qp->recv_flushed, at) && rq->busy[*at])
 			return true;

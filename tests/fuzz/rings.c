@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * An application that writes anything into what it shares with XDP, while it and others send:
- *   rings server NETNS DEV            until SIGTERM; nothing but the attacker's source may arrive
+ *   rings server NETNS DEV            until SIGTERM; nothing but the attacker's source may arrive,
+ *                                     whom it sends to as well
  *   rings attack NETNS DEV HOST SECONDS SEED
  *   rings books NETNS DEV             are all tokens of the device off the books?
  */
@@ -22,7 +23,10 @@
 #define EMPTY  0xee /* where nothing has been written */
 #define MINE   0xa0 /* and the 15 above: the source */
 #define OTHER  0x40 /* memory of the attacker that no packet may carry */
+#define THEIRS 0xb0 /* and the 15 above: what the server sends */
 #define DEPTH  8
+#define RECVS  32
+#define LENGTH 60000 /* of a message at most, and of a receive */
 
 static volatile sig_atomic_t stop;
 static uint64_t seed;
@@ -93,13 +97,73 @@ static unsigned long written(const uint8_t *mem)
 	return n;
 }
 
+/* Random places of mr for n messages of the peer. */
+static int post_receives(struct weft_qp *qp, struct weft_srq *srq, const struct weft_mr *mr, int n)
+{
+	while (n--) {
+		struct weft_sge sge[2];
+		struct weft_recv r = { .sge = sge, .nsge = 2 };
+
+		for (int i = 0; i < 2; i++)
+			sge[i] = (struct weft_sge){ .mr = mr,
+						    .off = draw() % (weft_mr_len(mr) - LENGTH),
+						    .len = i ? LENGTH - sge[0].len
+							     : draw() % LENGTH };
+		if ((srq ? weft_srq_post(srq, &r, 1) : weft_post_recv(qp, &r, 1)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A SEND, or a WRITE that takes a receive. */
+static int post_send(struct weft_qp *qp, const struct weft_mr *mr, uint32_t len, uint32_t rkey,
+		     uint64_t roff)
+{
+	struct weft_sge sge = { .mr = mr, .off = draw() % (weft_mr_len(mr) - len), .len = len };
+	struct weft_wr wr = {
+		.op = rkey && draw() & 1 ? WEFT_WR_WRITE : WEFT_WR_SEND,
+		.flags = WEFT_WR_IMM,
+		.imm = draw(),
+		.sge = &sge,
+		.nsge = 1,
+		.rkey = rkey,
+		.roff = roff,
+	};
+
+	return weft_post(qp, &wr, 1);
+}
+
+/* Completions; how many receives were taken. */
+static unsigned poll_all(struct weft_qp *qp)
+{
+	unsigned received = 0;
+	struct weft_wc wc[16];
+	int n = weft_cq_poll(weft_qp_cq(qp), wc, 16);
+
+	for (int i = 0; i < n; i++)
+		received += wc[i].op >= WEFT_WR_RECV && wc[i].status == WEFT_WC_SUCCESS;
+	return received;
+}
+
+/* Send to the attacker as fast as it takes it, and take what it sends. */
+static unsigned serve(struct weft_qp *qp, const struct weft_mr *in, const struct weft_mr *out)
+{
+	unsigned received = poll_all(qp);
+
+	post_receives(qp, NULL, in, received);
+	for (int i = 0; i < DEPTH; i++)
+		if (post_send(qp, out, draw() & 1 ? draw() % 200 : draw() % LENGTH, 0, 0) < 0)
+			break;
+	return received;
+}
+
 static int server(char **argv)
 {
 	struct weft_dev *dev = open_dev(argv);
 	struct weft_listener *l;
 	struct weft_qp *qp[32];
-	unsigned n = 0, seen = 0;
-	struct weft_mr *mr;
+	unsigned n = 0, seen = 0, received = 0;
+	struct weft_mr *mr, *out;
 	uint8_t *mem;
 	uint32_t key;
 	void *p;
@@ -107,32 +171,40 @@ static int server(char **argv)
 	need(weft_alloc(dev, REGION + 2 * GUARD, &p), "alloc");
 	mem = p;
 	memset(mem, EMPTY, REGION + 2 * GUARD);
-	need(weft_mr_reg(dev, NULL, mem + GUARD, REGION, WEFT_REMOTE_WRITE, &mr), "register");
+	need(weft_mr_reg(dev, NULL, mem + GUARD, REGION, WEFT_REMOTE_WRITE | WEFT_LOCAL_WRITE, &mr),
+	     "register");
+	need(weft_alloc(dev, SOURCE, &p), "alloc");
+	for (size_t i = 0; i < SOURCE; i++)
+		((uint8_t *)p)[i] = THEIRS | i % 16;
+	need(weft_mr_reg(dev, NULL, p, SOURCE, WEFT_LOCAL, &out), "register");
 	key = weft_mr_key(mr);
 	need(weft_listen(dev, ":7900", &l), "listen");
 	printf("ready\n");
 	fflush(stdout);
 	while (!stop) {
-		if (n < 32 && !weft_accept(l,
-					   WEFT_OPTS(struct weft_qp_opts, .priv = &key,
-						     .priv_len = 4, .connect_ms = 20),
-					   &qp[n])) {
-			n++;
+		if (n < 32 &&
+		    !weft_accept(l,
+				 WEFT_OPTS(struct weft_qp_opts, .priv = &key, .priv_len = 4,
+					   .connect_ms = 20, .recvs = RECVS),
+				 &qp[n])) {
+			post_receives(qp[n++], NULL, mr, RECVS);
 			seen++;
 		}
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++) {
+			received += serve(qp[i], mr, out);
 			if (weft_qp_status(qp[i])) {
 				weft_qp_close(qp[i]);
 				qp[i--] = qp[--n];
 			}
+		}
 		look(mem);
 	}
 	while (n)
 		weft_qp_close(qp[--n]);
 	look(mem);
-	printf("connections %u, bytes written %lu\n", seen, written(mem));
-	if (!seen || !written(mem))
-		bad("%lu connections and %u bytes are no test", seen, 0);
+	printf("connections %u, received %u, bytes written %lu\n", seen, received, written(mem));
+	if (!seen || !received || !written(mem))
+		bad("%lu connections and %u messages are no test", seen, received);
 	weft_listener_close(l);
 	weft_close(dev);
 	return 0;
@@ -142,9 +214,10 @@ static int server(char **argv)
 
 static struct {
 	struct weft_dev *dev;
-	struct weft_mr *mr, *not_local, *other_pd;
-	struct weft_qp *qp[2];
-	unsigned connects, failures;
+	struct weft_mr *mr, *not_local, *other_pd, *sink;
+	struct weft_srq *srq;
+	struct weft_qp *qp[2]; /* with a receive queue of its own; with that one */
+	unsigned connects, failures, received;
 } at;
 
 /* Keys that exist on the device, everybody's: knowing them must not help. */
@@ -152,8 +225,9 @@ static uint32_t some_key(void)
 {
 	uint32_t start = draw() % WEFT_MRS;
 
-	switch (draw() % 6) {
+	switch (draw() % 7) {
 	case 0: return draw();
+	case 6: return weft_mr_key(at.sink);
 	case 1: return weft_mr_key(at.not_local);
 	case 2: return weft_mr_key(at.other_pd);
 	case 3: /* a client of weftd does not see the table */
@@ -191,13 +265,49 @@ static void edit_wqe(struct weft_wqe *e)
 	}
 }
 
+static void edit_receive(struct weft_srq *rq)
+{
+	struct weft_rqe *e = &rq->e[draw() % rq->depth];
+	struct weft_rq_sge *s = &e->sge[draw() % WEFT_RQ_SGES];
+
+	switch (draw() % 8) {
+	case 0: s->off = some_offset(); break;
+	case 1: s->len = draw() % 3 ? draw() % 70000 : draw(); break;
+	case 2: s->lkey = some_key(); break;
+	case 3: e->order = draw() % 3 ? draw() % rq->depth : draw(); break;
+	case 4: rq->head->prod += draw() % 3 ? draw() % 64 : draw(); break;
+	case 5: rq->head->taken += draw() % 3 ? draw() % 64 - 32 : draw(); break;
+	case 6: ((volatile uint32_t *)rq->head)[draw() % 32] = draw(); break;
+	default: ((volatile uint32_t *)e)[draw() % 32] = draw(); break;
+	}
+}
+
+/* What XDP and application tell each other of receives. */
+static void edit_notes(struct weft_ring *r)
+{
+	switch (draw() % 4) {
+	case 0: r->bind[draw() % WEFT_RQ_BIND] = draw(); break;
+	case 1: r->bind[draw() % WEFT_RQ_BIND] += (draw() % 64 << 16) + draw() % 64; break;
+	case 2: r->rq_polled += draw() % 3 ? draw() % 512 - 256 : draw(); break;
+	default: r->refused = draw() & 1; break;
+	}
+}
+
 /* One deed against a ring that is at work. */
 static void attack(struct weft_qp *qp)
 {
 	struct weft_ring *r = qp->ring;
 	volatile uint32_t *w = (volatile uint32_t *)r;
 
-	switch (draw() % 12) {
+	switch (draw() % 20) {
+	case 12:
+	case 13:
+	case 14: edit_notes(r); break;
+	case 15:
+	case 16:
+	case 17:
+	case 18:
+	case 19: edit_receive(qp->rq); break;
 	case 0: r->sq_prod += draw() % 600; break;
 	case 1: r->sq_prod = draw(); break;
 	case 2: r->hint = draw() & 1; break;
@@ -215,7 +325,7 @@ static void attack(struct weft_qp *qp)
 	}
 	/* the doorbell too is the application's to send */
 	if (!(draw() % 8))
-		weft_doorbell(at.dev, draw() % 4 ? qp->num : draw(), 1 + draw() % 5,
+		weft_doorbell(at.dev, draw() % 4 ? qp->num : draw(), 1 + draw() % 7,
 			      60 + draw() % 1200);
 }
 
@@ -227,7 +337,12 @@ static bool connect_again(const char *host, struct weft_qp **qp)
 	if (*qp)
 		weft_qp_close(*qp);
 	*qp = NULL;
-	if (weft_connect(at.dev, addr, WEFT_OPTS(struct weft_qp_opts, .timeout_ms = 200), qp))
+	bool own = qp == &at.qp[0];
+
+	if (weft_connect(at.dev, addr,
+			 WEFT_OPTS(struct weft_qp_opts, .timeout_ms = 200, .recvs = own ? RECVS : 0,
+				   .srq = own ? NULL : at.srq),
+			 qp))
 		return false;
 	at.connects++;
 	return true;
@@ -236,14 +351,15 @@ static bool connect_again(const char *host, struct weft_qp **qp)
 static void post_some(struct weft_qp *qp, uint32_t rkey)
 {
 	for (int i = 0; i < DEPTH; i++) {
-		uint32_t len = draw() & 1 ? draw() % 200 : draw() % 60000;
+		uint32_t len = draw() & 1 ? draw() % 200 : draw() % LENGTH;
 		struct weft_write w = { .mr = at.mr,
 					.off = draw() % (SOURCE - len),
 					.len = len,
 					.rkey = rkey,
 					.roff = draw() % (REGION - len) };
 
-		if (weft_post_write(qp, &w))
+		if (draw() % 3 ? weft_post_write(qp, &w)
+			       : post_send(qp, at.mr, len, rkey, w.roff) < 0)
 			break;
 	}
 }
@@ -252,15 +368,15 @@ static void round_of(struct weft_qp *qp)
 {
 	uint32_t rkey = *(const uint32_t *)weft_qp_private(qp, NULL);
 	unsigned deeds = draw() % 200, frozen = draw() % 3;
-	struct weft_wc wc[16];
 
 	for (unsigned i = 0; i < 40 && !weft_qp_status(qp); i++) {
 		post_some(qp, rkey);
+		post_receives(qp, qp->rq->shared ? qp->rq : NULL, at.sink, 1 + draw() % 8);
 		if (i > 10) /* some good ones first */
 			for (unsigned k = 0; k < deeds / 20 + 1; k++)
 				attack(qp);
 		if (frozen) /* else it never polls */
-			weft_cq_poll(weft_qp_cq(qp), wc, 16);
+			at.received += poll_all(qp);
 		if (!(draw() % 4))
 			usleep(draw() % 2000);
 	}
@@ -269,7 +385,7 @@ static void round_of(struct weft_qp *qp)
 
 static int attacker(char **argv)
 {
-	size_t room = 4 * SOURCE;
+	size_t room = 6 * SOURCE;
 	struct weft_pd *pd;
 	uint8_t *mem;
 	double end;
@@ -287,6 +403,9 @@ static int attacker(char **argv)
 	need(weft_mr_reg(at.dev, NULL, mem, SOURCE, WEFT_REMOTE_WRITE, &at.not_local), "register");
 	need(weft_mr_reg(at.dev, pd, mem + 2 * SOURCE, SOURCE, WEFT_LOCAL, &at.other_pd),
 	     "register");
+	need(weft_mr_reg(at.dev, NULL, mem + 4 * SOURCE, SOURCE, WEFT_LOCAL_WRITE, &at.sink),
+	     "register");
+	need(weft_srq_create(at.dev, NULL, RECVS, &at.srq), "receive queue");
 	end = now_s() + atof(argv[5]);
 	while (now_s() < end && !stop) {
 		struct weft_qp **qp = &at.qp[draw() % 2];
@@ -300,13 +419,17 @@ static int attacker(char **argv)
 	for (size_t i = 0; i < room; i++) {
 		bool source = i >= SOURCE && i < 2 * SOURCE;
 
+		if (i / SOURCE == 4 && (mem[i] & 0xf0) == THEIRS)
+			continue;
 		if (mem[i] != (source ? MINE | (i - SOURCE) % 16 : OTHER))
 			bad("byte %lu of the attacker is %02x", i, mem[i]);
 	}
-	printf("connections %u, failed %u\n", at.connects, at.failures);
+	printf("connections %u, failed %u, received %u\n", at.connects, at.failures, at.received);
 	weft_close(at.dev);
 	if (at.connects < 2 || !at.failures)
 		bad("%lu connections and %u failures are no test", at.connects, at.failures);
+	if (!at.received)
+		bad("%lu connections and %u messages received are no test", at.connects, 0);
 	return 0;
 }
 

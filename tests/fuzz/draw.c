@@ -117,11 +117,11 @@ static void post_receive(struct input *in, struct fx_rq *rq)
 	e = fx_recv(rq, at, n);
 	if (how & 0x10)
 		e->order = (entry ^ how >> 5) % FX_RQ_DEPTH;
-	if (how < 224)
+	if (how < 192)
 		return;
 	switch (take8(in) % 4) {
 	case 0: e->sge[how % WEFT_RQ_SGES].lkey = how & 8 ? FX_S_KEY : take32(in); break;
-	case 1: e->sge[how % WEFT_RQ_SGES].off = take64(in); break;
+	case 1: e->sge[how % WEFT_RQ_SGES].off = how & 8 ? take64(in) : -(uint64_t)take8(in); break;
 	case 2: e->sge[how % WEFT_RQ_SGES].len = take32(in); break;
 	case 3: e->order = take32(in); break;
 	}

@@ -211,6 +211,8 @@ void fuzz_rx(struct input *in)
 		if (how & 4)
 			fx.qp[i].ctl->flags |= WEFT_QPF_STRICT;
 	}
+	if (how & 8)
+		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights &= ~WEFT_ACCESS_LOCAL_WRITE;
 	kept.len = 0;
 	for (int n = 0; more(in) && n < 400; n++) {
 		uint32_t what = take8(in), k = what % 4;

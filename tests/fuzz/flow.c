@@ -26,6 +26,28 @@ void flow_post(struct flow *fl, uint64_t loff, uint64_t roff, uint32_t len)
 	fx_post(fl->q, loff, roff, len);
 }
 
+void flow_post_recv(struct flow *fl, enum weft_wqe_op op, uint64_t loff, uint64_t roff,
+		    uint32_t len, uint8_t flags)
+{
+	struct weft_ring *r = fl->q->ring;
+	struct weft_wqe *e = &r->sq[r->sq_prod & (WEFT_SQ_DEPTH - 1)];
+	uint32_t m = fl->posted;
+
+	flow_post(fl, loff, roff, len);
+	fl->msg[m].op = op;
+	fl->msg[m].rsn = fl->recvs++;
+	fl->msg[m].flags = flags;
+	fl->msg[m].imm = flags & WEFT_F_IMM ? 0xcafe0000 + m : 0;
+	e->op = op;
+	e->operand = fl->msg[m].imm;
+	e->flags =
+		(flags & WEFT_F_IMM ? WEFT_WQE_IMM : 0) | (flags & WEFT_F_SOL ? WEFT_WQE_SOL : 0);
+	if (op != WEFT_WQE_SEND)
+		return;
+	e->roff = 0;
+	e->rkey = 0;
+}
+
 void flow_post_ask(struct flow *fl, enum weft_wqe_op op, uint64_t loff, uint64_t roff, uint32_t len)
 {
 	uint32_t m = fl->posted++, rights = fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights;
@@ -109,11 +131,12 @@ void flow_run(struct input *in, enum fx_prog p, const struct frame *f, emit_fn e
 static void packet_of(const struct flow *fl, uint32_t i, struct pkt *p)
 {
 	uint32_t m = fl->psn[i].msn, moff = fl->psn[i].moff, len = fl->psn[i].len, asn = 0;
+	const uint8_t *bytes = fx.source + FX_S_OFF + fl->msg[m].loff + moff;
 
 	switch (fl->msg[m].op) {
+	case WEFT_WQE_SEND: pkt_send(p, fl->q, FX_PSN + i, 0, bytes, len); break;
 	case WEFT_WQE_WRITE:
-		pkt_data(p, fl->q, FX_PSN + i, fl->msg[m].roff + moff,
-			 fx.source + FX_S_OFF + fl->msg[m].loff + moff, len);
+		pkt_data(p, fl->q, FX_PSN + i, fl->msg[m].roff + moff, bytes, len);
 		break;
 	case WEFT_WQE_READ: pkt_read(p, fl->q, FX_PSN + i, fl->msg[m].roff + moff, len); break;
 	default:
@@ -122,7 +145,11 @@ static void packet_of(const struct flow *fl, uint32_t i, struct pkt *p)
 		pkt_atomic(p, fl->q, WEFT_OP_FADD, FX_PSN + i, asn, fl->msg[m].roff, 1, 0);
 		return;
 	}
-	p->h.flags = fl->psn[i].last ? WEFT_F_LAST : 0;
+	p->h.flags = (fl->psn[i].last ? WEFT_F_LAST : 0) | fl->msg[m].flags;
+	if (is_recv(p->h.op, p->h.flags)) {
+		p->h.data.imm = htonl(fl->msg[m].imm);
+		p->h.data.rsn = htonl(fl->msg[m].rsn);
+	}
 	p->h.data.msn = htonl(m);
 	p->h.data.moff = htonl(moff);
 	p->h.data.mlen = htonl(fl->msg[m].len);
@@ -147,7 +174,8 @@ uint32_t flow_sent(struct flow *fl, const struct frame *f)
 		fuzz_fail("I12: PSN %u is sent, %u is next", i, fl->cut);
 	if (m >= fl->posted)
 		fuzz_fail("I12: a packet of message %u, %u were posted", m, fl->posted);
-	if (fl->msg[m].loff + moff + len > (h->op == WEFT_OP_DATA ? FX_S_LEN : FX_T_LEN))
+	if (fl->msg[m].loff + moff + len >
+	    (h->op == WEFT_OP_DATA || h->op == WEFT_OP_SEND ? FX_S_LEN : FX_T_LEN))
 		fuzz_fail("I5: message %u at %u is not in the local MR", m, moff);
 	if (i == fl->cut) {
 		uint32_t want_m = 0, want_off = 0;
@@ -163,7 +191,7 @@ uint32_t flow_sent(struct flow *fl, const struct frame *f)
 		fl->psn[i].moff = moff;
 		fl->psn[i].len = len;
 		fl->psn[i].last = moff + len == fl->msg[m].len;
-		fl->psn[i].own = fl->msg[m].op != WEFT_WQE_WRITE;
+		fl->psn[i].own = weft_wqe_own(fl->msg[m].op);
 		fl->cut++;
 	} else if (fl->psn[i].msn != m || fl->psn[i].moff != moff || fl->psn[i].len != len) {
 		fuzz_fail("I12: PSN %u has changed its meaning", i);

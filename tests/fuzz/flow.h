@@ -13,10 +13,12 @@ struct flow {
 	uint32_t posted, cut; /* messages; PSNs sent for the first time */
 	uint32_t prefix;      /* PSNs acknowledged without a gap */
 	uint32_t prefix_msgs; /* messages that end there or before */
-	uint32_t writes;      /* messages posted that are WRITEs */
+	uint32_t writes;      /* messages posted that are WRITEs or SENDs */
+	uint32_t recvs;       /* of those: that take a receive */
 	struct {
 		uint64_t loff, roff;
-		uint32_t len;
+		uint32_t len, rsn, imm;
+		uint8_t flags; /* WEFT_F_IMM, WEFT_F_SOL */
 		enum weft_wqe_op op;
 	} msg[FLOW_MSGS];
 	struct {
@@ -40,6 +42,9 @@ typedef void (*emit_fn)(void *arg, const struct frame *f);
 void flow_init(struct flow *fl, struct fx_qp *q);
 bool flow_room(const struct flow *fl);
 void flow_post(struct flow *fl, uint64_t loff, uint64_t roff, uint32_t len);
+/* A SEND, or a WRITE with immediate data, with these of WEFT_F_IMM and WEFT_F_SOL. */
+void flow_post_recv(struct flow *fl, enum weft_wqe_op op, uint64_t loff, uint64_t roff,
+		    uint32_t len, uint8_t flags);
 /* READ: of the source MR at roff into the target MR at loff. FADD: of 1 at FLOW_WORD, likewise. */
 void flow_post_ask(struct flow *fl, enum weft_wqe_op op, uint64_t loff, uint64_t roff,
 		   uint32_t len);

@@ -76,6 +76,12 @@ void backend_atomic(uint64_t roff, uint64_t now);
 /* What is in a pool, the target's or the source's. */
 void backend_peek(uint32_t pool, uint64_t off, void *bytes, uint32_t len);
 
+/* A message that takes a receive. */
+static inline bool is_recv(uint8_t op, uint8_t flags)
+{
+	return op == WEFT_OP_SEND || (op == WEFT_OP_DATA && flags & WEFT_F_IMM);
+}
+
 /* ---- harnesses ---- */
 
 void fuzz_parse(struct input *in); /* any bytes as a frame, at every program */

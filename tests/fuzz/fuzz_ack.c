@@ -21,7 +21,10 @@ static void post(struct input *in)
 		return;
 	if (how >= 250) /* a local error at its last byte: the QP fails */
 		loff = FX_S_LEN - len + 1;
-	if (how >= 200 && how < 250)
+	if (how >= 150 && how < 200)
+		flow_post_recv(&fl, how & 2 ? WEFT_WQE_SEND : WEFT_WQE_WRITE, loff, take16(in), len,
+			       how & 2 && how & 4 ? 0 : WEFT_F_IMM | (how & 8 ? WEFT_F_SOL : 0));
+	else if (how >= 200 && how < 250)
 		flow_post_ask(&fl, WEFT_WQE_READ, loff, take16(in), len);
 	else
 		flow_post(&fl, loff, take16(in), len);
@@ -43,6 +46,11 @@ static void scribble(struct input *in)
 	}
 }
 
+static bool missed(uint8_t op)
+{
+	return op == WEFT_OP_RNR || op == WEFT_OP_SEQ;
+}
+
 /* As far as an ACK is accepted, what it says counts. */
 static void note_acked(const struct weft_hdr *h, uint32_t nxt, uint32_t una)
 {
@@ -58,7 +66,7 @@ static void note_acked(const struct weft_hdr *h, uint32_t nxt, uint32_t una)
 			break;
 		if (fl.psn[i].own)
 			continue;
-		if (s == psn || (int32_t)(s - cum) < 0 ||
+		if ((s == psn && !missed(h->op)) || (int32_t)(s - cum) < 0 ||
 		    (s - base < 64 && sack >> (s - base) & 1 && (int32_t)(s - una) >= 0))
 			fl.psn[i].acked = true;
 	}
@@ -116,6 +124,16 @@ static void answer(struct input *in)
 	}
 	p.h.ts = htonl(how & 8 ? tx.slot[weft_tx_at(psn)].ts : take32(in));
 	p.h.flags = how & 16 ? WEFT_F_CE : 0;
+	if (how & 64 && p.h.op == WEFT_OP_ACK) {
+		uint32_t kind = take8(in);
+
+		if (kind & 1)
+			p.h.op = kind & 2 ? WEFT_OP_SEQ : WEFT_OP_RNR;
+		if (kind & 4) {
+			p.h.flags |= WEFT_F_RQ;
+			p.h.ack.epoch = htonl(kind >= 240 ? take32(in) : tx.epoch + kind / 8 - 8);
+		}
+	}
 	pkt_frame(&p, &f);
 	backend_headroom(how & 32 ? 40 + take8(in) : 256);
 	if (p.h.op != WEFT_OP_NAK && !((int32_t)(tx.nxt - psn) < 1))
@@ -124,6 +142,23 @@ static void answer(struct input *in)
 	replied(&p);
 	if (!hostile)
 		flow_check(&fl, inflight);
+}
+
+/* The peer says that it has posted receives; nothing else changes. */
+static void resume(struct input *in)
+{
+	static struct weft_tx tx;
+	static struct frame f;
+	uint32_t how = take8(in);
+	struct pkt p;
+
+	fx_tx_get(fl.q, &tx);
+	pkt_resume(&p, fl.q->peer, how >= 240 ? take32(in) : tx.epoch + how / 8 - 8);
+	pkt_frame(&p, &f);
+	backend_headroom(how & 1 ? 256 : 40 + how);
+	flow_run(in, FX_NIC, &f, sent, NULL);
+	if (!hostile)
+		flow_check(&fl, tx.inflight);
 }
 
 static void ring(struct input *in, enum weft_db_op op)
@@ -193,8 +228,10 @@ void fuzz_ack(struct input *in)
 			ring(in, WEFT_DB_POST);
 		else if (what < 100)
 			ring(in, WEFT_DB_LOOK);
-		else if (what < 200)
+		else if (what < 195)
 			answer(in);
+		else if (what < 200)
+			resume(in);
 		else if (what < 225)
 			backend_wait(take16(in) << (what % 4 * 4));
 		else if (what < 245)

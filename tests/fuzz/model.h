@@ -53,12 +53,6 @@ void model_judge(const struct frame *f, struct judged *j);
 /* Places what was judged to be new, with the flags of its packet. */
 void model_place(const struct judged *j, uint32_t psn, uint8_t flags);
 
-/* A message that takes a receive. */
-static inline bool is_recv(uint8_t op, uint8_t flags)
-{
-	return op == WEFT_OP_SEND || (op == WEFT_OP_DATA && flags & WEFT_F_IMM);
-}
-
 static inline bool is_ask(uint8_t op)
 {
 	return op == WEFT_OP_READ || op == WEFT_OP_FADD || op == WEFT_OP_CSWAP;

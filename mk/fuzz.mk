@@ -8,7 +8,7 @@ FUZZ_SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize=alignment,poin
 	-fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_FLAGS    = -std=gnu11 $(FUZZ_SAN) $(WARN) -Wno-unused-parameter $(DEFS) -Itests/fuzz/host $(INCS) -Ibpf
 FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/fuzz/model \
-	tests/fuzz/draw tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
+	tests/fuzz/draw tests/fuzz/queue tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
 
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS) $(O)/tests/fuzz/weft-fuzz-prog

@@ -35,6 +35,7 @@ void flow_post_recv(struct flow *fl, enum weft_wqe_op op, uint64_t loff, uint64_
 
 	flow_post(fl, loff, roff, len);
 	fl->msg[m].op = op;
+	fl->msg[m].recv = true;
 	fl->msg[m].rsn = fl->recvs++;
 	fl->msg[m].flags = flags;
 	fl->msg[m].imm = flags & WEFT_F_IMM ? 0xcafe0000 + m : 0;

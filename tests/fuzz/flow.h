@@ -19,6 +19,7 @@ struct flow {
 		uint64_t loff, roff;
 		uint32_t len, rsn, imm;
 		uint8_t flags; /* WEFT_F_IMM, WEFT_F_SOL */
+		bool recv;     /* takes a receive */
 		enum weft_wqe_op op;
 	} msg[FLOW_MSGS];
 	struct {

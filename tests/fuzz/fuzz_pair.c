@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* Two genuine peers and a network that loses, repeats, reorders and damages: nothing is lost in the end. */
-#include "flow.h"
+#include "queue.h"
 
 #define NET 192
 
@@ -8,6 +8,8 @@ static struct flow fl[2]; /* both directions */
 static struct frame net[NET];
 static uint32_t nnet;
 static uint64_t counter; /* what is at FLOW_WORD */
+static struct queue queue;
+static bool receives, strict;
 
 static struct flow *flow_of(const struct frame *f, bool sender)
 {
@@ -21,7 +23,7 @@ static struct flow *flow_of(const struct frame *f, bool sender)
 
 static bool is_request(uint8_t op)
 {
-	return op == WEFT_OP_DATA || op == WEFT_OP_READ || op == WEFT_OP_FADD;
+	return op == WEFT_OP_DATA || op == WEFT_OP_SEND || op == WEFT_OP_READ || op == WEFT_OP_FADD;
 }
 
 /* What leaves goes onto the wire; when it is full, something is lost. */
@@ -58,7 +60,13 @@ static void arrived(struct flow *from, const struct frame *f)
 		if (from->psn[i].placed)
 			fuzz_fail("I2: PSN %u is placed twice", i);
 		from->psn[i].placed = true;
-		backend_written(be64toh(h->data.roff), f->b + frame_hl(f), ntohs(h->len));
+		struct span s[2] = { { be64toh(h->data.roff), ntohs(h->len) } };
+		int n = 1;
+
+		if (h->op == WEFT_OP_SEND)
+			n = queue_place(&queue, from, ntohl(h->data.rsn), ntohl(h->data.moff),
+					ntohs(h->len), s);
+		backend_scattered(s, n, f->b + frame_hl(f));
 	}
 	if (COUNTED(rx_ask)) {
 		bool atomic = h->op == WEFT_OP_FADD;
@@ -72,6 +80,9 @@ static void arrived(struct flow *from, const struct frame *f)
 		}
 		from->psn[i].placed = true;
 	}
+	for (uint32_t k = 0; strict && from->psn[i].placed && k < i; k++)
+		if (!from->psn[k].placed)
+			fuzz_fail("strict order: PSN %u is placed before %u", i, k);
 	for (uint32_t k = 0, m = 0; k < from->cut && m < arrived; k++) {
 		if (!from->psn[k].placed)
 			fuzz_fail("I4: %u messages have arrived, PSN %u has not", arrived, k);
@@ -130,8 +141,10 @@ static void deliver(struct input *in, uint32_t i, bool keep)
 		lose(i);
 	note(inflight);
 	h = *frame_hdr(&f);
-	backend_headroom(h.op == WEFT_OP_ACK ? 256 + FX_FULL : 256);
-	if (h.op == WEFT_OP_ACK || h.op == WEFT_OP_REPLY)
+	bool answer = h.op == WEFT_OP_ACK || h.op == WEFT_OP_RNR || h.op == WEFT_OP_SEQ;
+
+	backend_headroom(answer ? 256 + FX_FULL : 256);
+	if (answer || h.op == WEFT_OP_REPLY)
 		answered(flow_of(&f, false), &h);
 	flow_run(in, FX_NIC, &f, to_wire, NULL);
 	if (h.op == WEFT_OP_REPLY)
@@ -171,6 +184,20 @@ static void ring(struct input *in, struct flow *f, enum weft_db_op op)
 	check_all(inflight);
 }
 
+/* The responder of f posts a receive, takes what is complete, and tells who waits. */
+static void use_queue(struct input *in)
+{
+	uint64_t off = take16(in) * 16, off2 = take16(in) * 16;
+
+	if (!receives)
+		return;
+	queue_poll(&queue, fl);
+	queue_post(&queue, off, off2);
+	for (int i = 0; i < (queue.shared ? 2 : 1); i++)
+		if (queue_waited(&fl[i]))
+			ring(in, &fl[!i], WEFT_DB_RESUME);
+}
+
 static void post(struct input *in, struct flow *f)
 {
 	uint32_t how = take8(in), len = how & 1 ? take8(in) : take16(in);
@@ -179,6 +206,10 @@ static void post(struct input *in, struct flow *f)
 		return;
 	if (how >= 240)
 		flow_post_ask(f, WEFT_WQE_FADD, take16(in) * 48, FLOW_WORD, 8);
+	else if (receives && how & 4 && how < 160 && (queue.shared || f == fl))
+		flow_post_recv(f, how & 8 ? WEFT_WQE_SEND : WEFT_WQE_WRITE, take16(in) * 48,
+			       take16(in) * 16, len,
+			       how & 8 && how & 16 ? 0 : WEFT_F_IMM | (how & 32 ? WEFT_F_SOL : 0));
 	else if (how >= 160)
 		flow_post_ask(f, WEFT_WQE_READ, take16(in) * 48, take16(in) * 16, len);
 	else
@@ -200,10 +231,13 @@ static void drain(void)
 
 	for (int n = 0; n < 20000 && !(done(&fl[0]) && done(&fl[1])); n++) {
 		if (nnet) {
+			/* a SEQ is worth a repeat at once: were there no time, one could go round for ever */
+			backend_wait(WEFT_TICKS_US(1));
 			deliver(&none, 0, false);
 			continue;
 		}
 		backend_wait(WEFT_TICKS_US(20000));
+		use_queue(&none);
 		backend_cpu(n);
 		for (int i = 0; i < 2; i++)
 			if (!done(&fl[i]))
@@ -216,7 +250,23 @@ static void drain(void)
 		if (fl[i].q->peer->ring->arrived != fl[i].writes)
 			fuzz_fail("I4: %u of %u WRITEs have arrived", fl[i].q->peer->ring->arrived,
 				  fl[i].writes);
+		if (fl[i].q->peer->ring->received != fl[i].recvs)
+			fuzz_fail("I4: %u of %u receives are complete",
+				  fl[i].q->peer->ring->received, fl[i].recvs);
 	}
+}
+
+/* As the library has it: one path, one queue. */
+static void make_strict(struct fx_qp *q)
+{
+	static struct weft_tx tx;
+
+	q->ctl->flags |= WEFT_QPF_STRICT;
+	q->ctl->doms = 1;
+	q->ctl->nev = 1;
+	weft_tx_init(&tx, FX_PSN, FX_FULL, 1);
+	tx.strict = 1;
+	fx_tx_set(q, &tx);
 }
 
 void fuzz_pair(struct input *in)
@@ -229,6 +279,8 @@ void fuzz_pair(struct input *in)
 	fx.cfg->cpus = 0xf;
 	fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_ALL;
 	fx.mr[WEFT_KEY_IDX(FX_S_KEY)].rights = WEFT_ACCESS_ALL;
+	receives = how & 16;
+	strict = how & 8;
 	backend_peek(FX_POOL_T, FX_T_OFF + FLOW_WORD, &counter, sizeof(counter));
 	nnet = 0;
 	for (int i = 0; i < 2; i++) {
@@ -239,13 +291,19 @@ void fuzz_pair(struct input *in)
 		q->ctl->cwnd = how & 4 ? 1 + take8(in) : 0;
 		for (int d = 0; d < 4; d++)
 			q->ctl->cpu_of[d] = d;
+		if (strict)
+			make_strict(q);
 	}
+	if (receives)
+		queue_init(&queue, fl, how & 32);
 	for (int n = 0; more(in) && n < 600; n++) {
 		uint32_t what = take8(in);
 
 		if (what < 30)
 			post(in, &fl[what & 1]);
-		else if (what < 34)
+		else if (what < 38)
+			use_queue(in);
+		else if (what < 42)
 			ring(in, &fl[what & 1], WEFT_DB_LOOK);
 		else if (what < 60)
 			backend_wait(take16(in) << (what % 4 * 4));

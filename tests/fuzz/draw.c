@@ -109,6 +109,7 @@ void make_recv(struct input *in, struct pkt *p, const struct fx_qp *to)
 static void post_receive(struct input *in, struct fx_rq *rq)
 {
 	uint32_t how = take8(in), n = how % (WEFT_RQ_SGES + 1), entry = rq->head.prod % FX_RQ_DEPTH;
+	uint32_t bad = n ? how / 8 % n : 0;
 	struct fx_piece at[WEFT_RQ_SGES] = { { 0 } };
 	struct weft_rqe *e;
 
@@ -120,9 +121,9 @@ static void post_receive(struct input *in, struct fx_rq *rq)
 	if (how < 192)
 		return;
 	switch (take8(in) % 4) {
-	case 0: e->sge[how % WEFT_RQ_SGES].lkey = how & 8 ? FX_S_KEY : take32(in); break;
-	case 1: e->sge[how % WEFT_RQ_SGES].off = how & 8 ? take64(in) : -(uint64_t)take8(in); break;
-	case 2: e->sge[how % WEFT_RQ_SGES].len = take32(in); break;
+	case 0: e->sge[bad].lkey = how & 8 ? FX_S_KEY : take32(in); break;
+	case 1: e->sge[bad].off = how & 8 ? take64(in) : -(uint64_t)take8(in); break;
+	case 2: e->sge[bad].len = take32(in); break;
 	case 3: e->order = take32(in); break;
 	}
 }

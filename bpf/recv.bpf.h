@@ -94,20 +94,22 @@ STEP int scatter_one(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct wo
 	/* where: offset in the piece | offset in the frame << 32 | length << 48 */
 	__u32 off = where, at = where >> 32 & 0xfff, len = where >> 48 & 0xfff;
 	const struct weft_mr_ent *mr;
-	struct weft_seg seg = {};
+	struct weft_seg *seg;
 
 	if (!ctl || !wk || !ctx)
 		return WEFT_NAK_RECEIVE;
 	i &= WEFT_RQ_SGES - 1;
-	seg.lkey = wk->sge[i].lkey;
-	seg.loff = wk->sge[i].off + off;
-	seg.len = len;
-	if (seg.loff < off || len > WEFT_PAYLOAD_MAX)
+	/* nothing else is claimed here, and the stack is small */
+	seg = &wk->seg;
+	seg->lkey = wk->sge[i].lkey;
+	seg->loff = wk->sge[i].off + off;
+	seg->len = len;
+	if (seg->loff < off || len > WEFT_PAYLOAD_MAX)
 		return WEFT_NAK_RECEIVE;
-	mr = local_mr(ctl, &seg, WEFT_ACCESS_LOCAL_WRITE);
+	mr = local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		return WEFT_NAK_RECEIVE;
-	return place(ctx, mr->pool, mr->off + seg.loff, at, len) ? WEFT_NAK_MEMORY : 0;
+	return place(ctx, mr->pool, mr->off + seg->loff, at, len) ? WEFT_NAK_MEMORY : 0;
 }
 
 /* Put len bytes, which are at moff of the message, where the receive says. 0, or a NAK code. */

@@ -318,7 +318,6 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_ack a;
 	__s32 room, delta, hand = -1;
 	bool yield, last = false;
-	__u32 waits;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -337,7 +336,6 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
-	waits = q->tx.rnr;
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
@@ -355,7 +353,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 				weft_ring_absorb(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
-		if (unlikely(waits || q->tx.rnr || a.flags & WEFT_F_RQ))
+		if (unlikely(q->tx.rnr || a.flags & WEFT_F_RQ || READ_ONCE(ring->tx_rnr)))
 			publish_rnr(&q->tx, ring);
 		if (unlikely(a.rnr))
 			WRITE_ONCE(ring->tx_rnrs, ring->tx_rnrs + 1);
@@ -415,14 +413,16 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 }
 
 /* The peer has posted receives; what starts, starts as after a doorbell. */
-static __always_inline int tx_resume(struct weft_stats *st, const struct weft_qpctl *ctl,
-				     __u32 epoch, __u32 slot)
+STEP int tx_resume(struct weft_stats *st, const struct weft_qpctl *ctl, __u32 epoch, __u32 slot)
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
-	struct weft_ring *ring = ring_get(ctl);
 	__u32 now = now_ticks();
+	struct weft_ring *ring;
 
-	if (!q || !ring)
+	if (!q || !ctl || !st)
+		return -1;
+	ring = ring_get(ctl);
+	if (!ring)
 		return -1;
 	bpf_spin_lock(&q->lock);
 	weft_tx_resume(&q->tx, epoch, now);
@@ -433,23 +433,29 @@ static __always_inline int tx_resume(struct weft_stats *st, const struct weft_qp
 }
 
 /* The peer refused: the work request fails, and the QP with it. */
-static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const struct weft_qpctl *ctl,
-						const struct weft_pkt *p, __u32 slot)
+STEP int tx_nak(struct weft_stats *st, const struct weft_qpctl *ctl, const struct work *wk,
+		__u32 slot)
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
-	struct weft_ring *ring = ring_get(ctl);
-	/* the refused PSN, not the one that this NAK happens to answer */
-	__u32 psn = bpf_ntohl(p->u.h.nak.psn);
+	const struct weft_hdr *h;
+	struct weft_ring *ring;
 	bool known;
+	__u32 psn;
 
-	if (!q || !ring)
+	if (!st || !ctl || !wk || !q)
+		return V_DROP;
+	ring = ring_get(ctl);
+	if (!ring)
 		return drop(st, owner);
+	h = &wk->pkt.u.h;
+	/* the refused PSN, not the one that this NAK happens to answer */
+	psn = bpf_ntohl(h->nak.psn);
 	bpf_spin_lock(&q->lock);
 	/* a READ is carried out again for a duplicate, also when it is long over and the MR gone */
 	known = q->tx.nxt - psn - 1 < WEFT_WIN && !weft_tx_delivered(&q->tx, psn);
 	if (known && !q->tx.err) {
 		q->tx.err = WEFT_TX_ERR_NAK;
-		q->tx.err_info = bpf_ntohl(p->u.h.nak.code);
+		q->tx.err_info = bpf_ntohl(h->nak.code);
 		q->tx.err_ssn = weft_slot_ssn(&q->tx, &q->tx.slot[weft_tx_at(psn)]);
 		publish_err(&q->tx, ring);
 	}
@@ -457,7 +463,7 @@ static __always_inline enum weft_verdict tx_nak(struct weft_stats *st, const str
 	if (!known)
 		return drop(st, unsent);
 	count(st, rx_nak);
-	tele_event(slot, nak, 0, bpf_ntohl(p->u.h.nak.code), psn, 0);
+	tele_event(slot, nak, 0, bpf_ntohl(h->nak.code), psn, 0);
 	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	return V_DROP;
 }

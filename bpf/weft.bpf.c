@@ -144,7 +144,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	default:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
-		return tx_nak(st, ctl, p, slot);
+		return tx_nak(st, ctl, wk, slot);
 	}
 }
 

@@ -190,18 +190,38 @@ static __always_inline enum weft_verdict reply_epoch(struct xdp_md *ctx, struct 
 	return reply(ctx, st, ctl, wk, 0);
 }
 
+/* Place a segment of a WRITE with immediate data. 0, or a NAK code. */
+STEP int place_imm(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+		   struct weft_stats *st)
+{
+	const struct weft_pkt *p;
+	__u32 code, pool = 0;
+	__u64 off = 0;
+
+	if (!wk || !ctl || !st)
+		return WEFT_NAK_MEMORY;
+	p = &wk->pkt;
+	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, bpf_ntohl(p->u.h.data.moff),
+			    bpf_ntohl(p->u.h.data.mlen), &pool, &off);
+	if (!code && place_in_order(ctx, ctl, pool, off, p->hl, p->len,
+				    p->u.h.flags & WEFT_F_LAST)) {
+		st->drop.memory++;
+		code = WEFT_NAK_MEMORY;
+	}
+	return code;
+}
+
 STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		 struct weft_stats *st, __u32 slot)
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
-	__u32 code, pool = 0, psn, len, mlen, moff, epoch;
+	__u32 code, psn, len, epoch;
 	enum weft_rx_last end = WEFT_RX_MORE;
 	struct weft_rqe *e = NULL;
 	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	struct weft_pkt *p;
 	bool last, send;
-	__u64 off = 0;
 	int got;
 
 	if (!wk || !q || !ctl || !st)
@@ -212,11 +232,9 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 		return drop(st, owner);
 	psn = bpf_ntohl(p->u.h.psn);
 	len = p->len;
-	mlen = bpf_ntohl(p->u.h.data.mlen);
-	moff = bpf_ntohl(p->u.h.data.moff);
 	last = p->u.h.flags & WEFT_F_LAST;
 	send = p->u.h.op == WEFT_OP_SEND;
-	if (!segment_ok(len, moff, mlen, last))
+	if (!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last))
 		return drop(st, length);
 	code = READ_ONCE(q->rx.err);
 	if (unlikely(code)) {
@@ -256,15 +274,10 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	if (v != WEFT_RX_NEW)
 		return drop(st, window);
 
-	if (send) {
+	if (send)
 		code = e ? place_send(ctx, ctl, wk, e) : WEFT_NAK_MEMORY;
-	} else {
-		code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, moff, mlen, &pool, &off);
-		if (!code && place_in_order(ctx, ctl, pool, off, p->hl, len, last)) {
-			st->drop.memory++;
-			code = WEFT_NAK_MEMORY;
-		}
-	}
+	else
+		code = place_imm(ctx, ctl, wk, st);
 	if (unlikely(code)) {
 		if (send)
 			count_refusal(st, code);

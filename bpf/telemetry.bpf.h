@@ -97,7 +97,7 @@ static __always_inline void tele_rx(__u32 slot, __u32 len)
 }
 
 /* The timer found packets too late: the oldest that waits, and since when. */
-STEP int tele_rto(__u32 slot, __u32 now)
+static __always_inline int tele_rto(__u32 slot, __u32 now)
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	__u32 una, age;

@@ -160,7 +160,7 @@ static void alone(struct weft_dev *dev, struct weft_listener *l, const char *pee
 	REFUSED("weft_accept, a signal", EINTR, weft_accept(l, NULL, &qp));
 	no_more();
 	REFUSED("weft_cq_wait for nothing", EINVAL, weft_cq_wait(cq, 0, 0));
-	REFUSED("weft_cq_wait for what there is not", EINVAL, weft_cq_wait(cq, 4, 0));
+	REFUSED("weft_cq_wait for what there is not", EINVAL, weft_cq_wait(cq, 8, 0));
 	soon();
 	REFUSED("weft_cq_wait, a signal", EINTR, weft_cq_wait(cq, WEFT_ARM_TX, -1));
 	no_more();

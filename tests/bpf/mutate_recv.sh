@@ -4,7 +4,7 @@
 x=bpf/recv.bpf.h
 
 # ---- what takes a receive ----
-gone recv__shape $x '!segment_ok(len, moff, mlen, last)'
+gone recv__shape $x '!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)'
 gone recv__window $x 'unlikely(weft_rx_lags(&q->rx, psn))'
 swap recv__write_segments $x '(send || last)' 1
 swap recv__pieces $x '(send || last)' last
@@ -19,7 +19,7 @@ gone badrecv__too_long $x 'unlikely(code)' $'if (unlikely(code)) {\n\t\tif'
 gone badrecv__too_long $x 'mlen > weft_rqe_room(wk->sge)'
 cut badrecv__too_long $x 'WRITE_ONCE(e->status, code)'
 swap badrecv__huge $c/recv.h 'room += sge[i].len' 'room = (__u32)(room + sge[i].len)'
-gone badrecv__overflow $x 'seg.loff < off'
+gone badrecv__overflow $x 'seg->loff < off'
 swap badrecv__piece $x WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_ALL
 swap badrecv__piece $x WEFT_NAK_MEMORY 0 '? WEFT_NAK_MEMORY : 0;'
 swap badrecv__no_element $x WEFT_NAK_MEMORY 0 'place_send(ctx, ctl, wk, e) : WEFT_NAK_MEMORY'

@@ -16,17 +16,17 @@ sends() {	# HOST MODE QPS MESSAGES
 
 good() {
 	lab_pair 3498
-	t -- litmus 10.9.0.2 strict 3000 ++ "strict: flag behind data, atomic behind data, READ behind WRITE"
-	t -- sends '[fd09::2]' strict 4 1000 ++ "strict: SENDs and WRITEs with immediate data, IPv6"
+	t -- litmus 10.9.0.2 strict 1500 ++ "strict: flag behind data, atomic behind data, READ behind WRITE"
+	t -- sends '[fd09::2]' strict 4 500 ++ "strict: SENDs and WRITEs with immediate data, IPv6"
 	lab_down
 }
 
 bad() {	# MTU
 	local out
 	lab_middle "$1" --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
-	t -- litmus 10.9.0.2 strict 900 ++ "MTU $1, 2% lost each way, 1% twice, 2% late: strict"
-	t -- sends '[fd09::2]' strict 2 400 ++ "the same with SENDs, IPv6"
-	out=$(litmus 10.9.0.2 relaxed 1500)
+	t -- litmus 10.9.0.2 strict 400 ++ "MTU $1, 2% lost each way, 1% twice, 2% late: strict"
+	t -- sends '[fd09::2]' strict 2 200 ++ "the same with SENDs, IPv6"
+	out=$(litmus 10.9.0.2 relaxed 600)
 	t "$? == 0" "the same relaxed: $out"
 	t "$(sed -n 's/.*, \([0-9]*\) flags.*/\1/p' <<<"$out") > 10" "what is later does not wait there for what is repaired"
 	lab_down

@@ -315,8 +315,8 @@ struct weft_qp_opts {
 	 * bytes appear behind all before it, a READ sees earlier WRITEs. One path, one CPU, and loss costs
 	 * more. Either side's wish holds for both directions.
 	 */
-	uint8_t strict;
-	uint8_t pad1[7]; /* not looked at */
+	uint32_t strict;
+	uint32_t pad1; /* not looked at */
 };
 
 /*

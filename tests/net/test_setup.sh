@@ -191,7 +191,7 @@ differ() {
 	answers "atomics" "$text: the peer has up to 128 atomics outstanding, we 64; $agree" refusal=8 atomics=128
 	answers "a feature that the peer must have" "$text: the peer needs what is not here: bit 4; " refusal=6 \
 		features=0x13 required=0x10
-	answers "a peer of version 1" "$text: the peer speaks version 1 of set-up and 2 of packets, we 2 and 3; use" \
+	answers "a peer of version 1" "$text: the peer speaks version 1 of set-up and 3 of packets, we 2 and 3; use" \
 		version=1 refusal=1
 	answers "a refusal that we do not know" "$text: the peer refuses (99); see its log" refusal=99
 }

@@ -203,8 +203,8 @@ STEP int place_imm(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 	p = &wk->pkt;
 	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, bpf_ntohl(p->u.h.data.moff),
 			    bpf_ntohl(p->u.h.data.mlen), &pool, &off);
-	if (!code && place_in_order(ctx, ctl, pool, off, p->hl, p->len,
-				    p->u.h.flags & WEFT_F_LAST)) {
+	if (!code &&
+	    place_in_order(ctx, ctl, pool, off, p->hl, p->len, p->u.h.flags & WEFT_F_LAST)) {
 		st->drop.memory++;
 		code = WEFT_NAK_MEMORY;
 	}

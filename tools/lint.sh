@@ -62,6 +62,8 @@ too_long() {
 	local f lines
 
 	for f in $(pick '\.([chS]|sh|mk)$|(^|/)Makefile$'); do
+		# the whole interface, and its reference
+		[ "$f" != include/weft/weft.h ] || continue
 		lines=$(wc -l <"$f")
 		[ "$lines" -lt 500 ] || echo "$f: $lines lines; split it by subject"
 	done

@@ -128,8 +128,8 @@ struct weft_qp {
 	uint32_t recv_polled; /* receives handed out */
 	uint32_t
 		recv_flushed; /* in error: of those that will complete no more, entries looked at */
-	SLIST_ENTRY(weft_qp) of_srq; /* rq->qps */
-	bool waits;                  /* under its lock: the peer was refused a receive of that */
+	LIST_ENTRY(weft_qp) of_srq; /* rq->qps */
+	bool waits;                 /* under its lock: the peer was refused a receive of that */
 	/* control */
 	LIST_ENTRY(weft_qp) link;
 	struct weft_pd *pd;
@@ -364,7 +364,7 @@ struct weft_srq {
 	uint32_t *spare; /* shared: entries that are not */
 	uint32_t nspare;
 	pthread_mutex_t lock; /* qps, spare */
-	SLIST_HEAD(, weft_qp) qps;
+	LIST_HEAD(, weft_qp) qps;
 };
 int weft_recv_attach(struct weft_qp *qp, const struct weft_qp_opts *o); /* its queue, if any */
 void weft_recv_detach(struct weft_qp *qp);

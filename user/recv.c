@@ -109,7 +109,7 @@ int weft_srq_destroy(struct weft_srq *srq)
 		return 0;
 	dev = srq->dev;
 	pthread_mutex_lock(&srq->lock);
-	used = !SLIST_EMPTY(&srq->qps);
+	used = !LIST_EMPTY(&srq->qps);
 	pthread_mutex_unlock(&srq->lock);
 	if (used)
 		return weft_err(EBUSY, dev->ifname, "the SRQ has QPs; close them first");
@@ -129,7 +129,7 @@ int weft_recv_attach(struct weft_qp *qp, const struct weft_qp_opts *o)
 		return 0;
 	qp->rq = o->srq;
 	pthread_mutex_lock(&qp->rq->lock);
-	SLIST_INSERT_HEAD(&qp->rq->qps, qp, of_srq);
+	LIST_INSERT_HEAD(&qp->rq->qps, qp, of_srq);
 	pthread_mutex_unlock(&qp->rq->lock);
 	return 0;
 }
@@ -149,7 +149,7 @@ void weft_recv_detach(struct weft_qp *qp)
 		while (weft_recv_take(qp, wc, 16) > 0)
 			;
 		pthread_mutex_lock(&rq->lock);
-		SLIST_REMOVE(&rq->qps, qp, weft_qp, of_srq);
+		LIST_REMOVE(qp, of_srq);
 		pthread_mutex_unlock(&rq->lock);
 	} else {
 		free_queue(rq);
@@ -273,11 +273,11 @@ int weft_srq_post(struct weft_srq *srq, const struct weft_recv *r, int n)
 	if (done <= 0)
 		return done;
 	pthread_mutex_lock(&srq->lock);
-	SLIST_FOREACH(qp, &srq->qps, of_srq)
+	LIST_FOREACH(qp, &srq->qps, of_srq)
 		qp->waits = weft_ring_refusal(qp->ring);
 	__atomic_store_n(&srq->head->prod, srq->prod, __ATOMIC_RELEASE);
 	__sync_synchronize();
-	SLIST_FOREACH(qp, &srq->qps, of_srq)
+	LIST_FOREACH(qp, &srq->qps, of_srq)
 		if (qp->waits || __atomic_load_n(&qp->ring->refused, __ATOMIC_RELAXED))
 			resume(qp);
 	pthread_mutex_unlock(&srq->lock);

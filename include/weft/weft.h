@@ -316,7 +316,7 @@ struct weft_qp_opts {
 	 * more. Either side's wish holds for both directions.
 	 */
 	uint32_t strict;
-	uint32_t spare;/* not looked at */
+	uint32_t spare; /* not looked at */
 };
 
 /*

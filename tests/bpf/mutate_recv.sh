@@ -63,7 +63,6 @@ swap rnr__waits $c/tx_claim.h '!tx->rnr' 1 '!tx->rnr && queued'
 cut rnr__probe $c/tx_claim.h 'tx->probe = 0'
 swap rnr__waits $c/tx_score.h '!weft_ack_missed(a)' 1 'weft_psn_diff(a->psn, tx->una) >= 0 && !weft_ack_missed(a)'
 gone rnr__waits $c/tx_score.h 'weft_ack_missed(a)' 'weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&'
-swap rnr__unsent $c/tx_score.h '!weft_tx_delivered(tx, a->psn)' 1 'if (a->rnr && !weft_tx_delivered(tx, a->psn))'
 flag='a->flags & WEFT_F_RQ'
 gone rnr__an_ack_resumes $c/tx_score.h "$flag"
 swap rnr__an_ack_resumes $c/tx_score.h "$flag" 1
@@ -71,7 +70,6 @@ gone rnr__probe_is_taken $c/tx_score.h 'tx->rnr && weft_tx_delivered(tx, tx->rnr
 gone rnr__resume $c/tx_rnr.h 'tx->heard && weft_psn_diff(epoch, tx->epoch) <= 0'
 swap rnr__old_queue $c/tx_rnr.h 'tx->heard' 1 'tx->heard &&'
 gone rnr__after_its_resume $c/tx_rnr.h 'weft_psn_diff(tx->epoch, epoch) > 0'
-swap rnr__waits $c/tx_rnr.h 'weft_psn_diff(ts, tx->epoch_ts) < 0' 1
 gone rnr__waits $c/tx_rnr.h 'weft_psn_diff(psn, tx->rnr_psn) < 0'
 gone rnr__probe $c/tx_rnr.h 'now - tx->rnr_ts < WEFT_RNR_MIN << shift'
 swap rnr__probe $c/tx_rnr.h 'tx->probes < WEFT_RNR_SHIFT ? tx->probes : WEFT_RNR_SHIFT' 0

@@ -192,7 +192,8 @@ static void make_room(struct weft_listener *l)
 		for (struct pending *p = l->pend; p < l->pend + PENDING; p++)
 			if (p->fd >= 0 && p->qp && p->until && (!oldest || p->turn < oldest->turn))
 				oldest = p;
-		oldest->until = 0;
+		if (oldest)
+			oldest->until = 0;
 	}
 	weft_pend_expire(l, false);
 }

@@ -101,7 +101,7 @@ static unsigned long written(const uint8_t *mem)
 static int post_receives(struct weft_qp *qp, struct weft_srq *srq, const struct weft_mr *mr, int n)
 {
 	while (n--) {
-		struct weft_sge sge[2];
+		struct weft_sge sge[2] = { { 0 } };
 		struct weft_recv r = { .sge = sge, .nsge = 2 };
 
 		for (int i = 0; i < 2; i++)

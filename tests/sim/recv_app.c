@@ -80,7 +80,8 @@ void recv_flush(struct conn *c)
 /* Room for the largest message, in up to four pieces of any size, in any order. */
 static void draw_pieces(const struct recvq *q, uint32_t at, struct weft_rqe *e)
 {
-	uint32_t n = between(1, WEFT_RQ_SGES), left = q->room + below(64), place[WEFT_RQ_SGES];
+	uint32_t n = between(1, WEFT_RQ_SGES), left = q->room + below(64),
+		 place[WEFT_RQ_SGES] = { 0 };
 	uint32_t off = MARGIN + at * q->stride;
 
 	memset(e->sge, 0, sizeof(e->sge));

@@ -205,7 +205,23 @@ cwnd() {
 	t ! "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 513 ++ "513 is refused"
 	t -- lab_wait "$writer" ++ "and the transfer ends well"
 	t -- grep -q '"verified": *true' "$LAB_TMP/perf0" ++ "with every byte right"
+
+	# a listener that does not answer
+	kill -STOP "$server"
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 1 >"$LAB_TMP/perf1" 2>&1
+	writer=$LAB_SPAWNED
+	until_true 5 being_set_up
+	note "$json"
+	packets_of "$json" >"$LAB_TMP/packets"
+	t -- grep -q ':0$' "$LAB_TMP/packets" ++ "a QP that is being set up counts nothing of who had its slot before"
+	kill -CONT "$server"
+	lab_wait "$writer"
 	lab_stop "$server"
+}
+
+being_set_up() {
+	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	[[ $json == *'"state":"init"'* ]]
 }
 
 in_flight_at_most() {

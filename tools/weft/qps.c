@@ -159,7 +159,7 @@ static void derive(struct qp_view *v, const struct weft_tele *t)
 	inet_ntop(af, v->ctl.daddr, v->peer, sizeof(v->peer));
 	v->state = v->ctl.state < sizeof(states) / sizeof(states[0]) ? states[v->ctl.state] : "?";
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	v->age = ts.tv_sec + ts.tv_nsec / 1e9 - v->ctl.created / 1e9;
+	v->age = v->ctl.created ? ts.tv_sec + ts.tv_nsec / 1e9 - v->ctl.created / 1e9 : 0;
 	v->srtt_us = (double)v->tx.tx.rtt.srtt8 * (1 << WEFT_TS_SHIFT) / 8e3;
 	v->rto_us = (double)weft_rto(&v->tx.tx.rtt) * (1 << WEFT_TS_SHIFT) / 1e3;
 	v->rnr_s = rnr_seconds(&v->tx.tx);
@@ -212,6 +212,11 @@ int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *
 		if (bpf_map_lookup_elem_flags(tfd, &i, &v->tx, BPF_F_LOCK) ||
 		    bpf_map_lookup_elem_flags(rfd, &i, &v->rx, BPF_F_LOCK))
 			continue;
+		/* what these hold until it is connected is of who had the slot before */
+		if (!ctl[i].created) {
+			memset(&v->tx, 0, sizeof(v->tx));
+			memset(&v->rx, 0, sizeof(v->rx));
+		}
 		v->pid = ctl[i].owner < WEFT_PROCS ? pid[ctl[i].owner] : 0;
 		v->cq_qps = 0;
 		for (unsigned k = 0; k < WEFT_QPS; k++)

@@ -7,7 +7,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
 NETSETUP=$LAB_BUILD/tests/net/netsetup
-PROCS=4 EACH=60 PATIENCE=5000 SOON=3000
+PROCS=4 EACH=60 PATIENCE=5000 SOON=5000
 
 # run NAME NS ARGS...: netsetup in the background; its output is $LAB_TMP/NAME, its pid in $PID
 run() {

@@ -273,7 +273,8 @@ cut_off() {	# the peer's QP is in $LAST
 link_lost() {
 	# there are no time-outs when everything had come back by then
 	t -- eval 'cut_off || cut_off || cut_off || cut_off' ++ "link down: time-outs until the end"
-	t -- ended_by_peer "$LAB_B" "$LAB_IF_B" "$LAST" ++ "its peer, with nothing outstanding, was told of the end"
+	t -- eval 'ended_by_peer "$LAB_B" "$LAB_IF_B" "$LAST" || noticed "$LAB_B" "$LAB_IF_B" "$LAST"' ++ \
+		"its peer, with nothing outstanding, was told of the end"
 }
 
 # ended_by_peer NS DEV QPN: it has ended, since the peer closed, and is not among the failed
@@ -281,6 +282,11 @@ ended_by_peer() {
 	"$WEFT" -n "$1" -j qp trace "$2" "$3" | jq -e '.[0].state == "closed"' &&
 		"$WEFT" -n "$1" qp trace "$2" "$3" | grep 'the peer has ended the connection' &&
 		"$WEFT" -n "$1" -j qp trace "$2" | jq -e "map(.qpn) | index($3) == null"
+}
+
+# noticed NS DEV QPN: where telling takes longer than the 2 s after which an idle peer is missed
+noticed() {
+	"$WEFT" -n "$1" qp trace "$2" "$3" | grep 'failed: no answer from the peer'
 }
 
 device_lost() {

@@ -129,7 +129,7 @@ cut strict__ends $r 'len -= body'
 swap strict__ends $r 'off & (WEFT_CHUNK - 4)' 'off & (WEFT_CHUNK - 8)' 'WRITE_ONCE(*(__u32 *)(p + (off & (WEFT_CHUNK - 4)))'
 gone strict__again $c/tx_score.h 'a->seq' 'a->rnr | a->seq'
 swap strict__again $t 'h->op == WEFT_OP_SEQ' 0
-gone strict__overtaken $c/tx_score.h 'tx->strict'
+gone strict__overtaken $c/tx_score.h 'tx->strict' $'if (tx->strict)\n\t\treturn 0;'
 
 # ---- what it answers ----
 gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'

@@ -270,7 +270,16 @@ mutant storm-own tx_claim.h 's/^\tif \(from == dom\)$/\tif (0)/' 'storm '
 mutant I4-strict rx_track.h '/weft_rx_take_next/,/^}/s/->next\) > 0\)/->next) > 1)/' 'I4 .*strict'
 mutant I4-any rx_host.c 's/W\.p\.strict \? weft_rx_take_next\(rx, psn\) : //' 'I4 .*strict'
 mutant I15-strict rx_host.c 's/ \|\| W\.p\.strict \? RX_ADVANCE/ ? RX_ADVANCE/' 'I[0-9]+ |storm '
-mutant I15-overtaken tx_score.h 's/^\tif \(tx->strict\)$/\tif (0)/' '(seq|strict)__' test_core_strict
+mutant I15-overtaken tx_score.h '/weft_tx_patience/,/^}/s/^\tif \(tx->strict\)$/\tif (0)/' '(seq|strict)__' test_core_strict
+mutant storm-ahead tx_claim.h 's/^\tif \(tx->strict && weft_psn_diff\(tx->back, psn\) < 0\)/\tif (0)/' 'seq__' test_core_strict
+mutant storm-follows tx_claim.h 's/^\t\tif \(psn == tx->back\)/\t\tif (0)/' 'seq__' test_core_strict
+mutant storm-newest tx_claim.h 's/^\t\ttx->back = tx->nxt;//' 'seq__' test_core_strict
+mutant storm-clones tx_claim.h 's/^\tif \(weft_tx_goes_back\(tx\)\)/\tif (0)/' 'seq__goes_back_further' test_core_strict
+mutant storm-further tx_score.h 's/if \(a->seq && weft_psn_diff\(a->psn, tx->back\) < 0 &&/if (0 \&\&/' 'seq__gap_elsewhere' test_core_strict
+mutant storm-stray tx_score.h 's/^\t\t    weft_psn_diff\(a->psn, tx->cum\) >= 0\)/\t\t    1)/' 'strict__answer_lost' test_core_strict
+mutant storm-older tx_score.h 's/ && !\(a->seq && s->ts != a->ts\)\)/)/' 'seq__of_an_older' test_core_strict
+mutant storm-placed tx_score.h 's/ & ~placed >> 31\)/)/' 'strict__answer_lost' test_core_strict
+mutant storm-implied tx_score.h 's/: a->psn \+ 1\)/: a->cum)/' 'strict__answer_lost' test_core_strict
 
 has_mutant() {
 	grep -qE "^(mutant $1-|inv $1 )" tests/sim/mutate.sh tests/bpf/mutate.sh

@@ -94,16 +94,20 @@ static struct sender *strict_new(__u32 psn0)
 	return s;
 }
 
-/* The answer to psn's last transmission of a peer that has everything before cum. */
-static void hear(struct sender *s, __u32 psn, __u32 cum, int seq, __u32 now)
+/* The answer to psn as sent at ts, of a peer that has everything before cum. */
+static void hear_at(struct sender *s, __u32 psn, __u32 ts, __u32 cum, int seq, __u32 now)
 {
-	struct weft_ack a = { .psn = psn,
-			      .ts = s->sent_at[psn & 0xffff],
-			      .cum = cum,
-			      .sack_base = psn & ~63u,
-			      .seq = seq };
+	struct weft_ack a = {
+		.psn = psn, .ts = ts, .cum = cum, .sack_base = psn & ~63u, .seq = seq
+	};
 
 	assert_int_equal(ack_raw(s, a, now), 0);
+}
+
+/* The answer to its last transmission. */
+static void hear(struct sender *s, __u32 psn, __u32 cum, int seq, __u32 now)
+{
+	hear_at(s, psn, s->sent_at[psn & 0xffff], cum, seq, now);
 }
 
 static void goes(struct sender *s, __u32 psn, int again, __u32 now)
@@ -161,49 +165,206 @@ static void seq__tells_what_is_placed(void **state)
 	test_free(s);
 }
 
+/*
+ * The tokens of a window in a pipe that keeps their order: each that comes home takes the next along. At
+ * `at` the pipe is disturbed once. What is missing of the window is made up for in fours, as by clones,
+ * whenever the sender asks for it.
+ */
+enum { PIPE = 128, TRIPS = 8 };
+
+struct trip {
+	__u32 psn, ts;
+};
+
+static struct trip line[PIPE * (TRIPS + 2) * 2];
+
+static struct sender *pipe_run(__u32 first, __u32 at, void (*disturb)(struct trip *t))
+{
+	struct sender *s = strict_new(first);
+	__u32 head = 0, tail = 0, now = T0, arrived = 0;
+	struct weft_seg seg;
+
+	s->wnd = PIPE;
+	weft_rx_init(&rx, first);
+	for (__u32 i = 0; i < TRIPS; i++)
+		post(s, PIPE * PAYLOAD);
+	while (weft_tx_deficit(&s->tx, s->sq, s->prod, s->wnd)) {
+		assert_int_equal(claim(s, ++now, 0, &seg), WEFT_CLAIM_OK);
+		line[tail++] = (struct trip){ seg.psn, now };
+	}
+	assert_int_equal(tail, PIPE);
+	while (head != tail) {
+		struct trip t;
+		int seq;
+
+		if (arrived++ == at)
+			disturb(&line[head]);
+		t = line[head++];
+		if (t.psn == first - 1)
+			continue;
+		now += 2;
+		seq = weft_rx_take_next(&rx, t.psn) == WEFT_RX_SEQ;
+		if (rx.next == t.psn) {
+			commit(t.psn, WEFT_RX_MORE);
+			weft_rx_catch_up(&rx);
+		}
+		hear_at(s, t.psn, t.ts, rx.next, seq, now);
+		for (__u32 n = 0; n < 4; n++) {
+			if (n && !weft_tx_deficit(&s->tx, s->sq, s->prod, s->wnd))
+				break;
+			if (claim(s, now, 0, &seg) != WEFT_CLAIM_OK)
+				break;
+			assert_true(tail < sizeof(line) / sizeof(line[0]));
+			line[tail++] = (struct trip){ seg.psn, now };
+		}
+	}
+	/* all of it went through, and no timer had to look */
+	assert_int_equal(rx.next, first + TRIPS * PIPE);
+	assert_int_equal(s->tx.una, rx.next);
+	assert_int_equal(s->tx.done, TRIPS);
+	assert_int_equal(s->tx.inflight, 0);
+	return s;
+}
+
+static void one_lost(struct trip *t)
+{
+	t->psn = 0xffffffc0 - 1;
+}
+
+/* Clones that went out ahead of what was claimed before them. */
+static void overtaken(struct trip *t)
+{
+	struct trip late[8];
+
+	memcpy(late, t, sizeof(late));
+	memmove(t, t + 8, sizeof(late));
+	memcpy(t + 8, late, sizeof(late));
+}
+
 /* One lost of a window: it and what was behind it goes again, once. */
 static void seq__goes_back_once(void **state)
 {
-	enum { N = 128, LOST = 17 };
-	const __u32 first = 0xffffffc0;
-	struct sender *s = strict_new(first);
-	__u32 now = T0, order[N];
-	struct weft_seg seg;
+	(void)state;
+	for (__u32 at = 17; at < 3 * PIPE; at += PIPE - 1) {
+		struct sender *s = pipe_run(0xffffffc0, at, one_lost);
+
+		assert_int_equal(s->tx.losses, 1);
+		assert_int_equal(s->tx.spurious, 0);
+		assert_int_equal(s->tx.retransmits, PIPE);
+		test_free(s);
+	}
+}
+
+/* Some come too early once: all is in order again after a window, not every other one early for ever. */
+static void seq__order_comes_back(void **state)
+{
+	(void)state;
+	for (__u32 at = 0; at < 3 * PIPE; at += 31) {
+		struct sender *s = pipe_run(0xffffffc0, at, overtaken);
+
+		assert_in_range(s->tx.retransmits, 8, PIPE + 16);
+		test_free(s);
+	}
+}
+
+/* Sent again, and lost again. */
+static void seq__goes_back_further(void **state)
+{
+	struct sender *s = strict_new(0);
 
 	(void)state;
-	weft_rx_init(&rx, first);
-	post(s, 2 * N * PAYLOAD);
-	for (__u32 i = 0; i < N; i++)
-		goes(s, first + i, 0, now + i);
-	for (__u32 i = 0; i < N; i++)
-		order[i] = first + i;
-	/* each token that comes home takes the next along; the pipe is N long */
-	for (__u32 n = 0; n < 2 * N; n++) {
-		__u32 psn = order[n % N];
-		int seq;
-
-		now = T0 + RTT + n;
-		if (n == LOST) {
-			order[n % N] = first - 1;
-			continue;
-		}
-		if (psn == first - 1)
-			continue;
-		seq = weft_rx_take_next(&rx, psn) == WEFT_RX_SEQ;
-		if (!seq) {
-			commit(psn, WEFT_RX_MORE);
-			weft_rx_catch_up(&rx);
-		}
-		hear(s, psn, rx.next, seq, now);
-		assert_int_equal(s->score.lost, n == LOST + 1);
-		assert_int_equal(claim(s, now, 0, &seg), WEFT_CLAIM_OK);
-		order[n % N] = seg.psn;
-	}
-	assert_int_equal(s->tx.losses, 1);
-	assert_int_equal(s->tx.spurious, 0);
-	assert_int_equal(s->tx.retransmits, N);
-	assert_int_equal(s->tx.una, rx.next);
+	post(s, 8 * PAYLOAD);
+	for (__u32 i = 0; i < 5; i++)
+		goes(s, i, 0, T0 + i);
+	/* 0 is lost */
+	hear(s, 1, 0, 1, T0 + RTT);
+	goes(s, 0, 1, T0 + RTT + 1);
+	/* 1 goes when what went before it has come home, and nothing new before that */
+	assert_int_equal(s->tx.back, 1);
+	hear(s, 2, 0, 1, T0 + RTT + 2);
+	goes(s, 1, 1, T0 + RTT + 3);
+	assert_int_equal(weft_tx_deficit(&s->tx, s->sq, s->prod, 8), 0);
+	hear(s, 3, 0, 1, T0 + RTT + 4);
+	goes(s, 2, 1, T0 + RTT + 5);
+	hear(s, 4, 0, 1, T0 + RTT + 6);
+	goes(s, 3, 1, T0 + RTT + 7);
+	/* all that was refused is home */
+	assert_int_equal(weft_tx_deficit(&s->tx, s->sq, s->prod, 8), 4);
+	/* 0 arrives, 1 is lost again */
+	hear(s, 0, 1, 0, T0 + 2 * RTT);
+	goes(s, 4, 1, T0 + 2 * RTT + 1);
+	hear(s, 2, 1, 1, T0 + 2 * RTT + 2);
+	assert_int_equal(s->score.lost, 1);
+	assert_int_equal(s->tx.back, 1);
+	goes(s, 1, 1, T0 + 2 * RTT + 3);
+	goes(s, 2, 1, T0 + 2 * RTT + 3);
+	assert_int_equal(claim(s, T0 + 2 * RTT + 4, 0, NULL), WEFT_CLAIM_WINDOW);
 	test_free(s);
+}
+
+/* The gap is of another CPU's, which has yet to say whether that is lost. */
+static void seq__gap_elsewhere(void **state)
+{
+	struct sender *s = strict_new(0);
+
+	(void)state;
+	post(s, 4 * PAYLOAD);
+	claim_n(s, 1, T0, 1);
+	claim_n(s, 2, T0 + 1, 0);
+	hear(s, 1, 0, 1, T0 + RTT);
+	assert_int_equal(s->tx.back, 0);
+	assert_int_equal(claim(s, T0 + RTT, 0, NULL), WEFT_CLAIM_WINDOW);
+	hear(s, 0, 1, 0, T0 + RTT + 1);
+	goes(s, 1, 1, T0 + RTT + 1);
+	test_free(s);
+}
+
+/* The SEQ of an earlier transmission: the later one is still out. */
+static void seq__of_an_older_one(void **state)
+{
+	struct sender *s = strict_new(0);
+
+	(void)state;
+	post(s, 3 * PAYLOAD);
+	goes(s, 0, 0, T0);
+	goes(s, 1, 0, T0 + 1);
+	hear(s, 1, 0, 1, T0 + RTT);
+	claim_n(s, 2, T0 + RTT + 1, 0);
+	hear_at(s, 1, T0 + 1, 0, 1, T0 + RTT + 2);
+	assert_int_equal(s->score.surplus, 1);
+	assert_int_equal(s->score.freed, 0);
+	assert_int_equal(s->tx.inflight, 2);
+	assert_int_equal(s->tx.nlost, 0);
+	assert_int_equal(s->tx.back, 2);
+	test_free(s);
+}
+
+/* The answer of a READ is lost, not the READ: it alone goes again, and nothing waits for that. */
+static void strict__answer_lost(void **state)
+{
+	(void)state;
+	/* what is behind it is placed: so is it, whether the peer's cumulative PSN is up to date or not */
+	for (__u32 cum = 0; cum < 3; cum += 2) {
+		struct sender *s = strict_new(0);
+
+		post_op(s, WEFT_WQE_READ, 8);
+		post(s, 4 * PAYLOAD);
+		for (__u32 i = 0; i < 4; i++)
+			claim_n(s, 1, T0 + i, 0);
+		hear(s, 1, cum, 0, T0 + RTT);
+		assert_int_equal(s->score.lost, 1);
+		assert_int_equal(s->tx.back, 4);
+		goes(s, 0, 1, T0 + RTT);
+		goes(s, 4, 0, T0 + RTT);
+		hear(s, 2, 3, 0, T0 + RTT);
+		hear(s, 3, 4, 0, T0 + RTT);
+		/* nor does the refusal of a stray copy change that */
+		hear(s, 0, 2, 1, T0 + 2 * RTT);
+		assert_int_equal(s->tx.nlost, 1);
+		assert_int_equal(s->tx.back, 5);
+		goes(s, 0, 1, T0 + 2 * RTT);
+		test_free(s);
+	}
 }
 
 /* What is overtaken on the one path is lost, at once; where order is relaxed it may just be late. */
@@ -224,8 +385,11 @@ static void strict__overtaken_is_lost(void **state)
 		assert_int_equal(s->tx.inflight, strict ? 2 : 4);
 		if (strict) {
 			goes(s, 10, 1, T0 + RTT);
-			goes(s, 12, 1, T0 + RTT);
-			goes(s, 13, 1, T0 + RTT);
+			/* it was refused as well, and will say so */
+			assert_int_equal(claim(s, T0 + RTT, 0, NULL), WEFT_CLAIM_WINDOW);
+			hear(s, 11, 10, 1, T0 + RTT);
+			for (__u32 i = 11; i < 14; i++)
+				goes(s, i, 1, T0 + RTT);
 		}
 		test_free(s);
 	}
@@ -306,6 +470,11 @@ int main(void)
 		cmocka_unit_test(seq__blames_nobody),
 		cmocka_unit_test(seq__tells_what_is_placed),
 		cmocka_unit_test(seq__goes_back_once),
+		cmocka_unit_test(seq__order_comes_back),
+		cmocka_unit_test(seq__goes_back_further),
+		cmocka_unit_test(seq__gap_elsewhere),
+		cmocka_unit_test(seq__of_an_older_one),
+		cmocka_unit_test(strict__answer_lost),
 		cmocka_unit_test(strict__overtaken_is_lost),
 		cmocka_unit_test(seq__of_what_is_delivered),
 		cmocka_unit_test(seq__of_what_is_lost),

@@ -73,6 +73,16 @@ weft_inline int weft_tx_puts_out(const struct weft_tx *tx)
 }
 
 /*
+ * In strict order the peer refuses all behind a gap, so all from there on goes again, and what is new
+ * only after that: it would come too early again, and so for ever, for tokens keep their order. Is some
+ * of that still out, its refusal to come home?
+ */
+weft_inline int weft_tx_goes_back(const struct weft_tx *tx)
+{
+	return tx->strict && tx->nlost < tx->nxt - tx->back;
+}
+
+/*
  * Packets that could be sent now if there were tokens: what is lost plus what
  * is queued, within the windows; at most 64. The deficit of I10.
  */
@@ -82,6 +92,9 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 	__u32 want, queued = prod - tx->cons, room;
 
 	if (tx->err || tx->inflight >= wnd)
+		return 0;
+	/* then those that come home are enough, and more would be in their way */
+	if (weft_tx_goes_back(tx))
 		return 0;
 	want = weft_tx_lost_ready(tx);
 	if (!tx->rnr && queued && queued <= WEFT_SQ_DEPTH && want < 64) {
@@ -176,8 +189,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	if (tx->inflight >= wnd)
 		return WEFT_CLAIM_CWND;
 
+	psn = tx->nlost ? weft_tx_first_lost(tx) : tx->nxt;
+	/* in strict order, and the refusal of what goes before it has yet to come home */
+	if (tx->strict && weft_psn_diff(tx->back, psn) < 0)
+		return WEFT_CLAIM_WINDOW;
 	if (tx->nlost) {
-		psn = weft_tx_first_lost(tx);
 		if (weft_tx_refused(tx, psn)) {
 			if (!tx->probe)
 				return WEFT_CLAIM_RNR;
@@ -186,6 +202,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		s = &tx->slot[weft_tx_at(psn)];
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
 		tx->nlost--;
+		if (psn == tx->back)
+			tx->back++;
 		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
 		weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
 		out->flags |= WEFT_F_RETX;
@@ -197,7 +215,6 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	/* what was refused is on its way as a probe; all that is new lies behind it */
 	if (tx->rnr)
 		return WEFT_CLAIM_RNR;
-	psn = tx->nxt;
 	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || weft_slot_state(s) == WEFT_SLOT_OUT)
 		return weft_tx_rescue(tx, now, dom, out);
@@ -271,6 +288,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	}
 	if (!++tx->nxt)
 		tx->wraps++;
+	if (tx->strict)
+		tx->back = tx->nxt;
 	weft_tx_list(tx, s, psn, now, dom);
 	return WEFT_CLAIM_OK;
 }

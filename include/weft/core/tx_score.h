@@ -28,11 +28,23 @@ struct weft_score {
 	__u32 surplus;  /* 1: the token was not expected: convicted before, or a duplicate */
 };
 
+/*
+ * In strict order psn and all behind it goes again; but of what the peer has placed only an answer
+ * was lost, and that is asked for again by itself. Without a branch: a loop calls this.
+ */
+weft_inline void weft_tx_go_back(struct weft_tx *tx, __u32 psn)
+{
+	__u32 newer = psn - tx->back, placed = psn - tx->cum;
+
+	tx->back += newer & -(tx->strict & newer >> 31 & ~placed >> 31);
+}
+
 weft_inline void weft_tx_lose(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
 	weft_slot_set(s, WEFT_SLOT_LOST);
 	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
 	tx->nlost++;
+	weft_tx_go_back(tx, psn);
 }
 
 /* A token will not come back. */
@@ -114,6 +126,15 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 weft_inline int weft_ack_missed(const struct weft_ack *a)
 {
 	return a->rnr | a->seq;
+}
+
+/* In strict order: the peer has placed all before cum. */
+weft_inline void weft_tx_placed(struct weft_tx *tx, __u32 cum)
+{
+	if (weft_psn_diff(cum, tx->cum) > 0)
+		tx->cum = cum;
+	if (weft_psn_diff(tx->cum, tx->back) > 0)
+		tx->back = tx->cum;
 }
 
 /* Can it be: an ACK of what was sent, of no more, and of no more messages than were cut? */
@@ -238,6 +259,10 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 
 	if (ahead > 0)
 		weft_tx_cum(tx, a->cum);
+	if (tx->strict)
+		weft_tx_placed(tx, weft_ack_missed(a) || ahead > (__s32)(a->psn - tx->una)
+					   ? a->cum
+					   : a->psn + 1);
 	bit = weft_psn_bit(a->psn);
 	own = tx->own[weft_psn_word(a->psn)] & bit;
 	if (weft_psn_diff(a->psn, tx->una) >= 0 && !weft_ack_missed(a))
@@ -254,7 +279,8 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	}
 	weft_tx_slide(tx);
 
-	if (weft_slot_state(s) == WEFT_SLOT_OUT) {
+	/* a SEQ may come home when its PSN has gone out again */
+	if (weft_slot_state(s) == WEFT_SLOT_OUT && !(a->seq && s->ts != a->ts)) {
 		/* the echoed time tells the original from its retransmission */
 		weft_tx_unlist(tx, s, a->psn);
 		newest = s->ts == a->ts;
@@ -262,6 +288,10 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			tx->spurious++;
 			weft_reo_spurious(&tx->rtt);
 		}
+		/* sent since that last went back, and refused all the same: there is a new gap */
+		if (a->seq && weft_psn_diff(a->psn, tx->back) < 0 &&
+		    weft_psn_diff(a->psn, tx->cum) >= 0)
+			weft_tx_go_back(tx, tx->cum);
 		/* what it asked for is not here, and on no other CPU: ask again */
 		if ((own || weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&
 		    !(tx->taken[weft_psn_word(a->psn)] & own))

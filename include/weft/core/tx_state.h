@@ -137,7 +137,8 @@ struct weft_tx {
 	__u32 told_done, told_una; /* what the shared ring says */
 	/* read with every packet: a line of its own */
 	__u32 payload; /* bytes in a full segment */
-	__u32 err;     /* enum weft_tx_err */
+	__u16 err;     /* enum weft_tx_err */
+	__u16 strict;  /* 1: the peer takes PSNs in their order only */
 	__u32 hint;    /* mirror of the hint in the shared ring */
 	__u32 ends;    /* messages wholly cut: no more can the peer have counted */
 	struct weft_path path;
@@ -148,27 +149,29 @@ struct weft_tx {
 	__u32 last_move;   /* when a token was last started on another CPU, ticks */
 	__u32 losses;      /* PSNs convicted and not delivered, ever */
 	__u32 surplus;     /* tokens that were not expected back, ever */
-	__u16 looked;      /* domain that the last time-out looked at */
-	__u16 stuck;       /* domain that was last rescued from */
+	__u8 looked;       /* domain that the last time-out looked at */
+	__u8 stuck;        /* domain that was last rescued from */
+	__u8 rnr;          /* 1: a receive of the peer's was not there, tx_rnr.h */
+	__u8 probe;        /* 1: one packet may go all the same */
 	__u32 puts;        /* PSN that the last READs and atomics in a row began with */
 	__u32 post_dom;    /* domain in which the application last rang */
 	__u32 atomics;     /* begun, ever */
-	__u32 atomics_out; /* of those: not answered */
+	__u16 atomics_out; /* of those: not answered */
+	__u16 heard;       /* 1: `epoch` is one that the peer has told */
 	__u32 psn0;        /* first PSN */
 	__u32 wraps;       /* how often nxt has wrapped to 0 */
 	__u64 retransmits, spurious, timeouts, ce;
 	__u64 msgs, bytes; /* work requests begun, and what is in them */
 	/* receives of the peer's, tx_rnr.h */
 	__u32 rsn;      /* number of the next one to be taken */
-	__u8 rnr;       /* 1: one was not there */
-	__u8 probe;     /* 1: one packet may go all the same */
-	__u16 heard;    /* 1: `epoch` is one that the peer has told */
 	__u32 rnr_psn;  /* the first that was refused; it is not delivered */
 	__u32 epoch;    /* what the peer has posted, as last heard */
 	__u32 epoch_ts; /* and when, ticks */
 	__u32 rnr_ts;   /* when it was last asked, ticks */
 	__u32 probes;   /* how often since something was taken */
-	__u32 strict;   /* 1: the peer takes PSNs in their order only */
+	/* in strict order */
+	__u32 back; /* PSN to go out next: nxt, or older when all from there on goes again */
+	__u32 cum;  /* PSN before which the peer has placed all, as last heard */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */
@@ -198,7 +201,7 @@ enum weft_claim {
 weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u32 nev)
 {
 	__builtin_memset(tx, 0, sizeof(*tx));
-	tx->nxt = tx->una = tx->psn0 = tx->puts = psn0;
+	tx->nxt = tx->una = tx->psn0 = tx->puts = tx->back = tx->cum = psn0;
 	for (int i = 0; i < WEFT_ATOMICS; i++)
 		tx->apsn[i] = psn0 - 1;
 	tx->payload = payload;

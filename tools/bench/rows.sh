@@ -43,4 +43,6 @@ vm_write_bw_1m|Gb/s|higher|rdma_rxe|2|write --size 1m|ib_write_bw -s 1048576
 vm_write_lat_64|us|lower|rdma_rxe|0.8|write --size 64 --lat|ib_write_lat -s 64
 vm_read_bw_1m|Gb/s|higher|rdma_rxe|null|read --size 1m|ib_read_bw -s 1048576
 vm_read_lat_64|us|lower|rdma_rxe|null|read --size 64 --lat|ib_read_lat -s 64
+vm_send_bw_1m|Gb/s|higher|rdma_rxe|null|send --size 1m|ib_send_bw -s 1048576
+vm_send_lat_64|us|lower|rdma_rxe|null|send --size 64 --lat|ib_send_lat -s 64
 '

@@ -34,10 +34,10 @@ static __always_inline struct weft_qpctl *sender(__u32 qpn)
 }
 
 /* Would the next segment fit a frame of flen bytes? Locked. */
-static __always_inline bool next_fits(const struct weft_tx *tx, const struct weft_ring *ring,
+static __always_inline bool next_fits(const struct weft_tx *tx, const struct weft_ring *sq,
 				      __u32 hl, __u32 flen)
 {
-	__u32 len = READ_ONCE(ring->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
+	__u32 len = READ_ONCE(sq->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
 	__u32 sent = tx->seg * tx->payload;
 
 	if (tx->nlost || len < sent)
@@ -62,6 +62,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	struct weft_cc_event none = {};
 	struct weft_score r = {};
+	const struct weft_ring *sq;
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used;
@@ -83,6 +84,9 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	conf = READ_ONCE(ctl->cwnd);
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 	prod = READ_ONCE(ring->sq_prod);
+	sq = next_ring(ctl, ring, q, wk, prod);
+	if (!sq)
+		return drop(st, doorbell);
 
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
@@ -95,11 +99,11 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		weft_cc_update(&q->tx.cc, conf, &none);
 	}
 	wnd = window(cfg, run, &q->tx);
-	n = weft_tx_deficit(&q->tx, ring->sq, prod, wnd);
+	n = weft_tx_deficit(&q->tx, sq->sq, prod, wnd);
 	first = q->tx.inflight == 0;
 	stray = astray(ctl, &q->tx, dom);
-	if (n && n <= 2 && !stray && op == WEFT_DB_POST && next_fits(&q->tx, ring, hl, flen)) {
-		c = claim(&q->tx, ring, prod, wnd, now, dom, &wk->seg);
+	if (n && n <= 2 && !stray && op == WEFT_DB_POST && next_fits(&q->tx, sq, hl, flen)) {
+		c = claim(&q->tx, ring, sq, wk, prod, wnd, now, dom);
 		if (c == WEFT_CLAIM_ERROR)
 			n = 0;
 	}
@@ -113,7 +117,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	 */
 	if (c == WEFT_CLAIM_EMPTY && n > 2 &&
 	    (op == WEFT_DB_POST ||
-	     (op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, ring) == here)))
+	     (op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, sq) == here)))
 		other = idle_cpu(ctl, &q->tx, here);
 	/* over to the others of a strict QP, which may be on their way home for good */
 	if (n && stray && op == WEFT_DB_POST)
@@ -209,6 +213,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	struct weft_stats *st = stats_get();
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	struct weft_devrun *run = run_get();
+	const struct weft_ring *sq;
 	enum weft_claim c;
 	struct weft_ring *ring;
 	struct work *wk = work_get();
@@ -225,6 +230,9 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	dom = my_domain(cfg);
 	now = now_ticks();
 	prod = READ_ONCE(ring->sq_prod);
+	sq = next_ring(ctl, ring, q, wk, prod);
+	if (!sq)
+		return V_DROP;
 
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
@@ -252,15 +260,15 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 		}
 	} else {
 		weft_tx_grown(&q->tx, dom);
-		c = claim(&q->tx, ring, prod, window(cfg, run, &q->tx), now, dom, &wk->seg);
+		c = claim(&q->tx, ring, sq, wk, prod, window(cfg, run, &q->tx), now, dom);
 		if (c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_CWND || c == WEFT_CLAIM_WINDOW)
 			weft_ring_absorb(&q->tx, ring);
 	}
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 
-	if (!claimed && c == WEFT_CLAIM_EMPTY)
-		c = claim_again(cfg, run, q, ring, prod, now, dom, &wk->seg, &delta);
+	if (!claimed && (c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_MOVED))
+		c = claim_again(cfg, run, ctl, q, ring, wk, c, prod, now, dom, &delta);
 	if (!claimed) {
 		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
 		account_rescue(run, &wk->seg, c);

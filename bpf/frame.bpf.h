@@ -39,6 +39,7 @@ struct work {
 	__u32 wrote;         /* work requests that it completed */
 	__u32 answer;        /* 1: what it brought is in memory */
 	__u32 again;         /* 1: a request in a clone, which is not cloned again */
+	__u32 at;            /* a work request of the ring that next_ring() found */
 	__u64 result;        /* of an atomic */
 	struct weft_rq_sge sge[WEFT_RQ_SGES]; /* of a receive, read once */
 	__u32 left;                           /* clones asked for that weft_fill has not seen yet */

@@ -211,10 +211,10 @@ static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct wor
  * tokens there by the scheduler's slices, milliseconds each. Locked.
  */
 static __always_inline __u32 app_domain(const struct weft_qpctl *ctl, const struct weft_tx *tx,
-					const struct weft_ring *ring)
+					const struct weft_ring *sq)
 {
 	__u32 app = 1u << (tx->post_dom & (WEFT_DOMAINS - 1));
-	__u32 len = READ_ONCE(ring->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
+	__u32 len = READ_ONCE(sq->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
 
 	return len > SMALL_SEGS * tx->payload || !(ctl->doms & ~app) ? 0 : app;
 }
@@ -264,10 +264,10 @@ enum growth {
 
 /* Locked. */
 static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
-					  const struct weft_ring *ring, __u32 prod, __u32 wnd,
+					  const struct weft_ring *sq, __u32 prod, __u32 wnd,
 					  __u32 dom, __u32 now, __s32 room, __u32 *cpu)
 {
-	__u32 more = weft_tx_deficit(tx, ring->sq, prod, wnd), mine = tx->dom[dom].out;
+	__u32 more = weft_tx_deficit(tx, sq->sq, prod, wnd), mine = tx->dom[dom].out;
 	__u32 soon = weft_tx_growing(tx, dom, now), here = 1u << (dom & (WEFT_DOMAINS - 1)), app;
 	int other;
 
@@ -275,7 +275,7 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 		return GROW_NO;
 	mine += soon;
 	more -= soon;
-	app = app_domain(ctl, tx, ring);
+	app = app_domain(ctl, tx, sq);
 	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
 	    now - tx->last_move > WEFT_TICKS_US(1000)) {
 		other = idle_cpu(ctl, tx, here | app);

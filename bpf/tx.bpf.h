@@ -31,13 +31,30 @@ static __always_inline void publish_err(struct weft_tx *tx, struct weft_ring *ri
 }
 
 /*
- * Claim the next segment of a window of wnd for a token of this domain, and keep the
- * ring's hint and error up to date. Locked.
+ * The ring that the next work request is in, or NULL: not to be looked up once the lock is taken, and
+ * by then another CPU may have gone on to the next (WEFT_CLAIM_MOVED). Before `prod` it must not be
+ * looked for: then who goes on has seen no less than is seen here, and has something to send.
  */
-static __always_inline enum weft_claim claim(struct weft_tx *tx, struct weft_ring *ring, __u32 prod,
-					     __u32 wnd, __u32 now, __u32 dom, struct weft_seg *seg)
+static __always_inline const struct weft_ring *next_ring(const struct weft_qpctl *ctl,
+							 const struct weft_ring *ring,
+							 const struct weft_qptx *q, struct work *wk,
+							 __u32 prod)
 {
-	enum weft_claim c = weft_tx_claim(tx, ring->sq, prod, wnd, now, dom, seg);
+	if (likely(ctl->sq_mask < WEFT_SQ_DEPTH))
+		return ring;
+	wk->at = READ_ONCE(weft_after(q, prod)->tx.cons);
+	return ring_nth(ctl, weft_sq_ring(wk->at, ctl->sq_mask));
+}
+
+/*
+ * Claim the next segment of a window of wnd for a token of this domain, and keep the
+ * ring's hint and error up to date. Locked. sq: next_ring().
+ */
+static __always_inline enum weft_claim claim(struct weft_tx *tx, struct weft_ring *ring,
+					     const struct weft_ring *sq, struct work *wk,
+					     __u32 prod, __u32 wnd, __u32 now, __u32 dom)
+{
+	enum weft_claim c = weft_tx_claim(tx, sq->sq, wk->at, prod, wnd, now, dom, &wk->seg);
 
 	if (c == WEFT_CLAIM_OK)
 		weft_ring_active(tx, ring);
@@ -48,22 +65,24 @@ static __always_inline enum weft_claim claim(struct weft_tx *tx, struct weft_rin
 
 /*
  * I7, after a claim that found nothing to send: a post that came in between saw
- * the hint still up and did not ring. `delta` as in account_delta().
+ * the hint still up and did not ring. Or after one that had the wrong ring. `delta` as in account_delta().
  */
-static __always_inline enum weft_claim claim_again(const struct weft_devcfg *cfg,
-						   const struct weft_devrun *run,
-						   struct weft_qptx *q, struct weft_ring *ring,
-						   __u32 prod, __u32 now, __u32 dom,
-						   struct weft_seg *seg, __s32 *delta)
+static __always_inline enum weft_claim
+claim_again(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+	    const struct weft_qpctl *ctl, struct weft_qptx *q, struct weft_ring *ring,
+	    struct work *wk, enum weft_claim c, __u32 prod, __u32 now, __u32 dom, __s32 *delta)
 {
-	enum weft_claim c;
+	const struct weft_ring *sq;
 
-	if (!weft_ring_recheck(ring, prod))
+	if (c == WEFT_CLAIM_EMPTY && !weft_ring_recheck(ring, prod))
 		return WEFT_CLAIM_EMPTY;
 	prod = READ_ONCE(ring->sq_prod);
+	sq = next_ring(ctl, ring, q, wk, prod);
+	if (!sq)
+		return WEFT_CLAIM_EMPTY;
 	bpf_spin_lock(&q->lock);
 	*delta -= has_tokens(&q->tx);
-	c = claim(&q->tx, ring, prod, window(cfg, run, &q->tx), now, dom, seg);
+	c = claim(&q->tx, ring, sq, wk, prod, window(cfg, run, &q->tx), now, dom);
 	*delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 	return c;
@@ -313,6 +332,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	__u32 dom, now, conf, prod, wnd, cpu = 0;
 	enum growth grow = GROW_NO;
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
+	const struct weft_ring *sq;
 	struct weft_ring *ring;
 	struct weft_score r;
 	struct weft_ack a;
@@ -331,6 +351,9 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	conf = READ_ONCE(ctl->cwnd);
 
 	prod = READ_ONCE(ring->sq_prod);
+	sq = next_ring(ctl, ring, q, wk, prod);
+	if (!sq)
+		return drop(st, owner);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
 	if (unlikely(room <= 0) && any_waits(run, dom))
 		hand = next_turn(dom);
@@ -342,13 +365,13 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		yield = hand >= 0 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
 			astray(ctl, &q->tx, dom);
 		if (!yield && q->tx.inflight + 1 < wnd)
-			grow = growth(ctl, &q->tx, ring, prod, wnd, dom, now, room, &cpu);
+			grow = growth(ctl, &q->tx, sq, prod, wnd, dom, now, room, &cpu);
 		/* who has nothing to send gives it up below: or its next post would not ring */
 		if (yield && !weft_tx_idle(&q->tx, prod)) {
 			c = WEFT_CLAIM_CWND;
 			last = !q->tx.inflight;
 		} else if (grow == GROW_NO) {
-			c = claim(&q->tx, ring, prod, wnd, now, dom, &wk->seg);
+			c = claim(&q->tx, ring, sq, wk, prod, wnd, now, dom);
 			if (c == WEFT_CLAIM_EMPTY)
 				weft_ring_absorb(&q->tx, ring);
 		}
@@ -373,8 +396,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	st->count.surplus += r.surplus;
 	wk->acked = now;
 	wk->wrote = r.progress;
-	if (c == WEFT_CLAIM_EMPTY && grow == GROW_NO)
-		c = claim_again(cfg, run, q, ring, prod, now, dom, &wk->seg, &delta);
+	if ((c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_MOVED) && grow == GROW_NO)
+		c = claim_again(cfg, run, ctl, q, ring, wk, c, prod, now, dom, &delta);
 	if (r.progress || c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);

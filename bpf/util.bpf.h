@@ -101,12 +101,18 @@ static __always_inline bool owner_alive(const struct weft_qpctl *ctl)
 	return bpf_map_lookup_elem(&xsks, &slot) != NULL;
 }
 
-static __always_inline struct weft_ring *ring_get(const struct weft_qpctl *ctl)
+/* The n-th of the QP's rings. */
+static __always_inline struct weft_ring *ring_nth(const struct weft_qpctl *ctl, __u32 n)
 {
-	__u32 owner = ctl->owner, idx = ctl->ring;
+	__u32 owner = ctl->owner, idx = ctl->ring + n;
 	void *inner = bpf_map_lookup_elem(&rings, &owner);
 
 	return inner ? bpf_map_lookup_elem(inner, &idx) : NULL;
+}
+
+static __always_inline struct weft_ring *ring_get(const struct weft_qpctl *ctl)
+{
+	return ring_nth(ctl, 0);
 }
 
 /* An element of the QP's receive queue, the head or 1 + entry; or NULL. */

@@ -235,9 +235,9 @@ void weft_cq_quiesce(struct weft_cq *cq, struct weft_qp *qp)
 /* ---- poll ---- */
 
 /* Bytes have come into the copy of a staged region: on to where they belong. */
-static bool copied_out(const struct weft_qp *qp, uint32_t i)
+static bool copied_out(const struct weft_qp *qp, uint32_t at)
 {
-	const struct weft_sge *g = &qp->staged[i];
+	const struct weft_sge *g = &qp->staged[at & qp->sq_mask];
 
 	return !weft_stage_out(g->mr, g->off, g->len);
 }
@@ -268,27 +268,26 @@ static int take(struct weft_qp *qp, struct weft_wc *wc, int n)
 			end = prod;
 	}
 	for (; polled != end && got < n; polled++) {
-		uint32_t i = polled & (WEFT_DEPTH - 1);
+		const struct weft_posted *wr = &qp->wr[polled & qp->sq_mask];
 		enum weft_wc_status st = WEFT_WC_SUCCESS;
 
 		if ((int32_t)(polled - done) >= 0)
 			st = polled == qp->err_at ? (enum weft_wc_status)status : WEFT_WC_FLUSH_ERR;
-		else if (qp->wr_how[i] & WEFT_HOW_STAGE && !copied_out(qp, i))
+		else if (wr->how & WEFT_HOW_STAGE && !copied_out(qp, polled))
 			qp->copy_failed = true;
-		if (qp->copy_failed && !(qp->wr_how[i] & WEFT_HOW_PART)) {
+		if (qp->copy_failed && !(wr->how & WEFT_HOW_PART)) {
 			qp->copy_failed = false;
 			if (st == WEFT_WC_SUCCESS)
 				st = WEFT_WC_LOC_PROT_ERR;
 		}
-		if (qp->wr_how[i] & WEFT_HOW_PART ||
-		    (qp->wr_how[i] & WEFT_HOW_QUIET && st == WEFT_WC_SUCCESS))
+		if (wr->how & WEFT_HOW_PART || (wr->how & WEFT_HOW_QUIET && st == WEFT_WC_SUCCESS))
 			continue;
 		*wc++ = (struct weft_wc){
-			.wr_id = qp->wr_id[i],
+			.wr_id = wr->wr_id,
 			.qp = qp,
 			.status = st,
-			.len = qp->wr_len[i],
-			.op = qp->wr_op[i],
+			.len = wr->len,
+			.op = wr->op,
 		};
 		got++;
 	}

@@ -49,7 +49,7 @@ struct weftd_nums { /* MR keys or QP numbers */
 	uint32_t num[WEFT_PROC_QPS];
 };
 struct weftd_take {
-	uint32_t ring, cwnd, nev;
+	uint32_t ring, depth, cwnd, nev;
 };
 struct weftd_live { /* as weft_live; the addresses are those of the socket that comes along */
 	uint32_t num, pd, cq, tx_psn, rx_psn, payload, dqpn, csum, port, rq, srq, strict;

@@ -250,7 +250,8 @@ static struct weft_qpctl *mine(struct weft_dev *dev, uint32_t num)
 }
 
 /* A free slot of the device, with a new generation. */
-static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t nev, uint32_t *num)
+static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t cwnd, uint32_t nev,
+		   uint32_t *num)
 {
 	int lock = weft_pins_lock(dev), err = -ENOSPC;
 
@@ -267,6 +268,7 @@ static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t 
 		*num = ctl->qpn = WEFT_QPN(i, gen ? gen : 1);
 		ctl->owner = dev->slot;
 		ctl->ring = ring;
+		ctl->sq_mask = depth - 1;
 		ctl->cwnd = cwnd;
 		ctl->nev = nev;
 		__atomic_store_n(&ctl->state, WEFT_QP_INIT, __ATOMIC_RELEASE);
@@ -291,6 +293,7 @@ static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
 		weft_tx_init(&tx->tx, l->tx_psn, l->payload, ctl->nev);
 		tx->tx.cc.cwnd = ctl->cwnd;
 		tx->tx.strict = l->strict;
+		tx->tx.sq_mask = ctl->sq_mask;
 		weft_rx_init(&rx->rx, l->rx_psn);
 		if (bpf_map_update_elem(dev->maps.qptx, &slot, tx, BPF_ANY) ||
 		    bpf_map_update_elem(dev->maps.qprx, &slot, rx, BPF_ANY))

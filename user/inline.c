@@ -4,7 +4,7 @@
 
 int weft_inline_alloc(struct weft_qp *qp)
 {
-	size_t len = (size_t)WEFT_DEPTH * WEFT_INLINE_MAX;
+	size_t len = ((size_t)qp->sq_mask + 1) * WEFT_INLINE_MAX;
 	void *p;
 	int err = weft_alloc(qp->dev, len, &p);
 

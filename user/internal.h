@@ -102,12 +102,21 @@ struct weft_cq {
 #define WEFT_HOW_QUIET 0x2 /* no completion unless it fails */
 #define WEFT_HOW_STAGE 0x4 /* what it brings goes on from the copy: qp->staged */
 
+/* What the library knows of a request, for its completion: one for each entry of the queue. */
+struct weft_posted {
+	uint64_t wr_id;
+	uint32_t len; /* of the whole request */
+	uint8_t op;   /* enum weft_wr_op */
+	uint8_t how;  /* WEFT_HOW_* */
+};
+
 /* One connection. Data path fields first. */
 struct weft_qp {
-	struct weft_ring *ring;
-	uint32_t prod;   /* posted */
-	uint32_t polled; /* completions handed out */
-	uint32_t num;    /* QPN */
+	struct weft_ring *ring; /* the first, when it has several: sqe() */
+	uint32_t sq_mask;       /* entries of the send queue - 1 */
+	uint32_t prod;          /* posted */
+	uint32_t polled;        /* completions handed out */
+	uint32_t num;           /* QPN */
 	uint32_t slot;
 	uint32_t pd_id;
 	int status; /* enum weft_wc_status; set once, by whoever sees the error first (atomic) */
@@ -115,17 +124,13 @@ struct weft_qp {
 	uint32_t final_done; /* with status set: those before it completed */
 	struct weft_dev *dev;
 	struct weft_cq *cq;
-	uint64_t wr_id[WEFT_DEPTH];
-	uint32_t wr_len[WEFT_DEPTH]; /* of the whole request */
-	uint8_t wr_op[WEFT_DEPTH];   /* enum weft_wr_op */
-	uint8_t wr_how[WEFT_DEPTH];  /* WEFT_HOW_* */
-	uint32_t msn;                /* messages posted */
-	uint32_t fill;               /* weft_post(): entries written, not yet posted */
-	struct weft_sge *staged;     /* [WEFT_DEPTH], with WEFT_HOW_STAGE; NULL: none yet */
-	bool copy_failed;            /* take(): of a part of the request at hand */
-	struct weft_mr *inl;  /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */
-	struct weft_srq *rq;  /* its receive queue, own or shared; NULL: none */
-	uint32_t recv_polled; /* receives handed out */
+	uint32_t msn;            /* messages posted */
+	uint32_t fill;           /* weft_post(): entries written, not yet posted */
+	struct weft_sge *staged; /* as wr[], with WEFT_HOW_STAGE; NULL: none yet */
+	bool copy_failed;        /* take(): of a part of the request at hand */
+	struct weft_mr *inl;     /* inline data, WEFT_INLINE_MAX bytes an entry; NULL: none yet */
+	struct weft_srq *rq;     /* its receive queue, own or shared; NULL: none */
+	uint32_t recv_polled;    /* receives handed out */
 	uint32_t
 		recv_flushed; /* in error: of those that will complete no more, entries looked at */
 	LIST_ENTRY(weft_qp) of_srq; /* rq->qps */
@@ -167,7 +172,14 @@ struct weft_qp {
 	struct sockaddr_storage local, peer;
 	uint8_t nexthop[16];
 	void *user;
+	struct weft_posted wr[]; /* [sq_mask + 1] */
 };
+
+/* Rings that a send queue of so many entries takes. */
+static inline unsigned weft_sq_rings(uint32_t depth)
+{
+	return depth / WEFT_SQ_DEPTH;
+}
 
 struct weft_priv;
 

@@ -76,7 +76,7 @@ static int begin(const struct weft_qp *qp, int n, uint32_t *room)
 		return weft_err_quiet(EAGAIN, qp->dev->ifname,
 				      "the QP is being drained; weft_qp_resume() ends that");
 	/* acquire: the poll that freed an entry has read it */
-	*room = WEFT_DEPTH - (qp->prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
+	*room = qp->sq_mask + 1 - (qp->prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
 	return 0;
 }
 
@@ -89,11 +89,16 @@ static void end(struct weft_qp *qp, uint32_t prod, uint32_t first_len)
 	weft_ctl_kick(qp->dev);
 }
 
+static struct weft_wqe *sqe(const struct weft_qp *qp, uint32_t at)
+{
+	return &qp->ring[weft_sq_ring(at, qp->sq_mask)].sq[at & (WEFT_SQ_DEPTH - 1)];
+}
+
 /* One entry of the queue. What a plain WRITE does not use is left as it was: XDP does not look. */
 static void put(struct weft_qp *qp, uint32_t at, const struct weft_sge *g, uint32_t rkey,
 		uint64_t roff, uint32_t posted)
 {
-	struct weft_wqe *e = &qp->ring->sq[at & (WEFT_SQ_DEPTH - 1)];
+	struct weft_wqe *e = sqe(qp, at);
 
 	e->loff = g->off;
 	e->roff = roff;
@@ -109,12 +114,8 @@ static void put(struct weft_qp *qp, uint32_t at, const struct weft_sge *g, uint3
 static void note(struct weft_qp *qp, uint32_t at, uint64_t wr_id, uint32_t len, enum weft_wr_op op,
 		 unsigned how)
 {
-	uint32_t i = at & (WEFT_DEPTH - 1);
-
-	qp->wr_id[i] = wr_id;
-	qp->wr_len[i] = len;
-	qp->wr_op[i] = op;
-	qp->wr_how[i] = how;
+	qp->wr[at & qp->sq_mask] =
+		(struct weft_posted){ .wr_id = wr_id, .len = len, .op = op, .how = how };
 }
 
 int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
@@ -217,7 +218,7 @@ static int64_t check(const struct weft_qp *qp, const struct weft_wr *wr)
 static int put_inline(struct weft_qp *qp, const struct weft_wr *wr, uint32_t prod,
 		      struct weft_sge *g)
 {
-	uint32_t at = (prod & (WEFT_DEPTH - 1)) * WEFT_INLINE_MAX;
+	uint32_t at = (prod & qp->sq_mask) * WEFT_INLINE_MAX;
 	int err = 0;
 
 	if (!qp->inl)
@@ -233,9 +234,9 @@ static int put_inline(struct weft_qp *qp, const struct weft_wr *wr, uint32_t pro
 /* Does the peer count a message with this entry? A request that is one has it with its last piece. */
 static bool ends_message(const struct weft_qp *qp, uint32_t at)
 {
-	uint32_t i = at & (WEFT_DEPTH - 1);
+	const struct weft_posted *wr = &qp->wr[at & qp->sq_mask];
 
-	return !(qp->wr_how[i] & WEFT_HOW_PART) || !is_message(qp->wr_op[i]);
+	return !(wr->how & WEFT_HOW_PART) || !is_message(wr->op);
 }
 
 /* What READs and atomics bring into staged memory is copied out when they are polled. */
@@ -244,7 +245,7 @@ static int prepare_out(struct weft_qp *qp, const struct weft_sge *g, unsigned n)
 	for (; n && !qp->staged; n--, g++) {
 		if (g->mr->mode != WEFT_MR_STAGE)
 			continue;
-		qp->staged = calloc(WEFT_DEPTH, sizeof(*qp->staged));
+		qp->staged = calloc(qp->sq_mask + 1, sizeof(*qp->staged));
 		if (!qp->staged)
 			return weft_err_quiet(ENOMEM, qp->dev->ifname, "out of memory");
 	}
@@ -261,7 +262,7 @@ static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const s
 
 	for (unsigned i = 0; i < nsge; i++) {
 		uint32_t at = qp->fill + n;
-		struct weft_wqe *e = &qp->ring->sq[at & (WEFT_SQ_DEPTH - 1)];
+		struct weft_wqe *e = sqe(qp, at);
 		bool part = moff + g[i].len < len;
 
 		/* an empty piece is nothing, unless there is nothing else */
@@ -270,7 +271,7 @@ static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const s
 		put(qp, at, &g[i], wr->rkey, wr->roff + moff, posted);
 		stage = g[i].mr->mode == WEFT_MR_STAGE && !is_message(wr->op) ? WEFT_HOW_STAGE : 0;
 		if (stage)
-			qp->staged[at & (WEFT_DEPTH - 1)] = g[i];
+			qp->staged[at & qp->sq_mask] = g[i];
 		note(qp, at, wr->wr_id, len, wr->op, how | stage | (part ? WEFT_HOW_PART : 0));
 		e->op = (unsigned)wr->op;
 		e->operand = wr->operand;
@@ -336,7 +337,7 @@ int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 
 uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod)
 {
-	while (at != prod && qp->wr_how[at & (WEFT_DEPTH - 1)] & WEFT_HOW_PART)
+	while (at != prod && qp->wr[at & qp->sq_mask].how & WEFT_HOW_PART)
 		at++;
 	return at;
 }
@@ -352,7 +353,7 @@ uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod)
 	for (uint32_t at = done; at != prod; at++)
 		msn -= ends_message(qp, at);
 	for (; qp->bye_ok && done != prod; done++) {
-		if (!is_message(qp->wr_op[done & (WEFT_DEPTH - 1)]) ||
+		if (!is_message(qp->wr[done & qp->sq_mask].op) ||
 		    (int32_t)(qp->bye_arrived - msn) <= 0)
 			break;
 		msn += ends_message(qp, done);
@@ -372,4 +373,5 @@ enum {
 WEFT_WQE_OPS(X)
 #undef X
 _Static_assert(WEFT_DEPTH == WEFT_SQ_DEPTH, "the ring is as deep as the promise");
+_Static_assert(WEFT_DEPTH_MAX == WEFT_SQ_MAX, "and so are several");
 _Static_assert(WEFT_ATOMICS_MAX == WEFT_ATOMICS, "atomics under way");

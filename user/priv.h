@@ -63,8 +63,9 @@ struct weft_priv {
 	int (*rq_new)(struct weft_dev *dev, uint32_t depth, int *fd, uint32_t *idx);
 	void (*rq_drop)(struct weft_dev *dev, uint32_t idx);
 
-	int (*qp_take)(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t nev,
-		       uint32_t *num);
+	/* Its rings are those from `ring` on that a send queue of `depth` takes. */
+	int (*qp_take)(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t cwnd,
+		       uint32_t nev, uint32_t *num);
 	/* maps.ctl[] of the slot can be read afterwards. */
 	int (*qp_live)(struct weft_dev *dev, const struct weft_live *l, uint8_t nexthop[16]);
 	/* No packet of them starts any more. state: WEFT_QP_ERR (only from RTS) or WEFT_QP_CLOSED. */

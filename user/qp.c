@@ -17,6 +17,8 @@
 
 int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o)
 {
+	uint32_t depth;
+
 	memset(o, 0, sizeof(*o));
 	/* none of them may be ignored because somebody forgot the size */
 	if (in && (in->size < offsetof(struct weft_qp_opts, cq) || in->size > sizeof(*o)))
@@ -55,6 +57,12 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 	if (o->recvs > WEFT_RQ_DEPTH)
 		return weft_err(EINVAL, dev->ifname, "recvs is %u; up to %d", o->recvs,
 				WEFT_RQ_DEPTH);
+	if (o->sq_depth > WEFT_DEPTH_MAX)
+		return weft_err(EINVAL, dev->ifname, "sq_depth is %u; up to %d", o->sq_depth,
+				WEFT_DEPTH_MAX);
+	for (depth = WEFT_DEPTH; depth < o->sq_depth; depth *= 2)
+		;
+	o->sq_depth = depth;
 	if (o->srq && o->recvs)
 		return weft_err(EINVAL, dev->ifname,
 				"a QP has receives of its own or an SRQ, not both");
@@ -63,6 +71,40 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 	if (!o->pd)
 		o->pd = dev->pd0;
 	return o->pd ? 0 : -EINVAL;
+}
+
+/* ---- rings; with dev->lock ---- */
+
+static uint64_t rings_of(const struct weft_qp *qp)
+{
+	return ((1ull << weft_sq_rings(qp->sq_mask + 1)) - 1) << qp->ring_idx;
+}
+
+/* As many in a row as its send queue takes, zeroed. They are its own with give_rings() to come. */
+static int take_rings(struct weft_dev *dev, struct weft_qp *qp)
+{
+	unsigned n = weft_sq_rings(qp->sq_mask + 1);
+
+	for (qp->ring_idx = 0; qp->ring_idx + n <= WEFT_PROC_QPS; qp->ring_idx++) {
+		if (dev->ring_used & rings_of(qp))
+			continue;
+		dev->ring_used |= rings_of(qp);
+		qp->ring = &dev->rings[qp->ring_idx];
+		memset(qp->ring, 0, n * sizeof(*qp->ring));
+		return 0;
+	}
+	return n == 1 ? weft_err(ENOSPC, dev->ifname, "a process holds %d QPs at most; close some",
+				 WEFT_PROC_QPS)
+		      : weft_err(
+				ENOSPC, dev->ifname,
+				"a queue of %u takes %u of the %d places for QPs of a process, and "
+				"there are not so many in a row; close some QPs",
+				qp->sq_mask + 1, n, WEFT_PROC_QPS);
+}
+
+static void give_rings(struct weft_dev *dev, const struct weft_qp *qp)
+{
+	dev->ring_used &= ~rings_of(qp);
 }
 
 /* A QP that nobody has heard of yet. weft_qp_destroy() takes it back. */
@@ -77,7 +119,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	if (__atomic_load_n(&dev->dead, __ATOMIC_ACQUIRE))
 		return weft_err(ENODEV, dev->ifname, "%s; close and open it again",
 				weft_dev_lost(dev));
-	qp = calloc(1, sizeof(*qp));
+	qp = calloc(1, sizeof(*qp) + o.sq_depth * sizeof(qp->wr[0]));
 	if (!qp)
 		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	qp->dev = dev;
@@ -87,6 +129,7 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	qp->retry_cnt = o.retry_cnt;
 	qp->rnr_retries = o.rnr_retries;
 	qp->strict = o.strict;
+	qp->sq_mask = o.sq_depth - 1;
 	if (o.cq) {
 		qp->cq = o.cq;
 	} else {
@@ -97,18 +140,14 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	}
 
 	pthread_mutex_lock(&dev->lock);
-	if (dev->ring_used == ~0ull) {
-		err = weft_err(ENOSPC, dev->ifname, "a process holds %d QPs at most; close some",
-			       WEFT_PROC_QPS);
-	} else {
-		qp->ring_idx = __builtin_ctzll(~dev->ring_used);
-		qp->ring = &dev->rings[qp->ring_idx];
-		memset(qp->ring, 0, sizeof(*qp->ring));
-		err = dev->priv->qp_take(dev, qp->ring_idx, o.cwnd, o.evs, &qp->num);
+	err = take_rings(dev, qp);
+	if (!err) {
+		err = dev->priv->qp_take(dev, qp->ring_idx, o.sq_depth, o.cwnd, o.evs, &qp->num);
+		if (err)
+			give_rings(dev, qp);
 	}
 	if (!err) {
 		qp->slot = WEFT_QPN_SLOT(qp->num);
-		dev->ring_used |= 1ull << qp->ring_idx;
 		qp->pd = o.pd;
 		qp->pd->refs++;
 		qp->pd_id = qp->pd->id;
@@ -361,7 +400,7 @@ static void release(struct weft_qp *qp)
 
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(qp, link);
-	dev->ring_used &= ~(1ull << qp->ring_idx);
+	give_rings(dev, qp);
 	qp->pd->refs--;
 	pthread_mutex_unlock(&dev->lock);
 	if (qp->own_cq)
@@ -404,6 +443,11 @@ struct weft_cq *weft_qp_cq(const struct weft_qp *qp)
 uint32_t weft_qp_num(const struct weft_qp *qp)
 {
 	return qp->num;
+}
+
+uint32_t weft_qp_depth(const struct weft_qp *qp)
+{
+	return qp->sq_mask + 1;
 }
 
 uint32_t weft_qp_payload(const struct weft_qp *qp)

@@ -97,10 +97,13 @@ static void rq_drop(struct weft_dev *dev, uint32_t idx)
 
 /* ---- QPs ---- */
 
-static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t cwnd, uint32_t nev, uint32_t *num)
+static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t cwnd, uint32_t nev,
+		   uint32_t *num)
 {
-	struct weftd_msg m = { .op = WEFTD_qp_take,
-			       .u.qp_take = { .ring = ring, .cwnd = cwnd, .nev = nev } };
+	struct weftd_msg m = {
+		.op = WEFTD_qp_take,
+		.u.qp_take = { .ring = ring, .depth = depth, .cwnd = cwnd, .nev = nev },
+	};
 	int err = call(dev, &m);
 	struct weft_qpctl *ctl;
 

@@ -14,7 +14,7 @@
 
 /* An enum, for the BTF of every object: it tells who finds a program loaded what that speaks. */
 enum weft_abi_version {
-	WEFT_ABI = 5,
+	WEFT_ABI = 6,
 };
 
 /* Registered memory: chunks of mmapable array maps. */
@@ -134,7 +134,7 @@ struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by X
 	__u32 dqpn;  /* the peer's */
 	__u32 flags; /* WEFT_QPF_* */
 	__u32 owner; /* process slot */
-	__u32 ring;  /* index in the process's rings */
+	__u32 ring;  /* index in the process's rings, the first of them if it has several */
 	__u32 pd;
 	__u32 cq;                    /* index of the CQ for events */
 	__u32 cwnd;                  /* configured, packets; 0: default */
@@ -150,7 +150,9 @@ struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by X
 	__u32 asked;               /* packets: cwnd, had its owner no share to keep to */
 	__u32 rq;                  /* index of its receive queue + 1; 0: it has none */
 	__u32 rq_mask;             /* entries of that - 1 */
-	__u64 created;             /* CLOCK_MONOTONIC, ns */
+	__u32 sq_mask;             /* of its send queue - 1; WEFT_SQ_DEPTH in each ring */
+	__u32 pad;
+	__u64 created; /* CLOCK_MONOTONIC, ns */
 };
 
 struct weft_qptx { /* map qptx[slot]: sending side */

@@ -316,7 +316,11 @@ struct weft_qp_opts {
 	 * more. Either side's wish holds for both directions.
 	 */
 	uint32_t strict;
-	uint32_t spare; /* not looked at */
+	/*
+	 * Requests that it holds, posted and not yet polled: rounded up to a power of 2, 256 to 4096;
+	 * weft_qp_depth() tells. 0: WEFT_DEPTH. Each WEFT_DEPTH count as one QP of the process.
+	 */
+	uint32_t sq_depth;
 };
 
 /*
@@ -383,6 +387,7 @@ const void *weft_qp_private(const struct weft_qp *qp, size_t *len); /* owned by 
 struct weft_cq *weft_qp_cq(const struct weft_qp *qp);
 uint32_t weft_qp_num(const struct weft_qp *qp);
 uint32_t weft_qp_payload(const struct weft_qp *qp); /* bytes in a full packet */
+uint32_t weft_qp_depth(const struct weft_qp *qp);   /* requests it holds that are not yet polled */
 void weft_qp_set_user(struct weft_qp *qp, void *user);
 void *weft_qp_user(const struct weft_qp *qp);
 
@@ -448,7 +453,8 @@ struct weft_write {
 	uint64_t roff;            /* from the start of the peer's MR */
 };
 
-#define WEFT_DEPTH 256 /* WRITEs a QP holds that are not yet polled */
+#define WEFT_DEPTH     256 /* requests a QP holds that are not yet polled, unless it asks for more */
+#define WEFT_DEPTH_MAX 4096 /* see weft_qp_opts.sq_depth */
 
 /*
  * Post one WRITE. The source must not change until its completion. -EAGAIN: the

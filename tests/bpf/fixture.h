@@ -130,6 +130,9 @@ void fx_kill_owner(void);
 void fx_pool_remove(uint32_t pool);
 void fx_cq_remove(void);
 int fx_events(uint32_t *qpn, uint32_t *kind); /* records read; those of the last one */
+/* A send queue of FX_DEEP entries, the next of which has number `at`. */
+#define FX_DEEP 1024
+void fx_deep(struct fx_qp *q, uint32_t at);
 void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len);
 struct weft_wqe *fx_post_send(struct fx_qp *q, uint64_t loff, uint32_t len); /* likewise */
 /* of the peer's FX_S_KEY at roff into FX_T_KEY at loff; the entry, to be changed */
@@ -260,7 +263,7 @@ extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_targ
 	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[],
 	fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[], fx_tests_refuse[],
 	fx_tests_reply[], fx_tests_post[], fx_tests_recv[], fx_tests_shared[], fx_tests_badrecv[],
-	fx_tests_rnr[], fx_tests_takes[], fx_tests_strict[];
+	fx_tests_rnr[], fx_tests_takes[], fx_tests_strict[], fx_tests_deep[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		fx_tests_alone, fx_tests_resize, fx_tests_capture, fx_tests_small,
 		fx_tests_tele,  fx_tests_ask,    fx_tests_refuse,  fx_tests_reply,
 		fx_tests_post,  fx_tests_recv,   fx_tests_shared,  fx_tests_badrecv,
-		fx_tests_rnr,   fx_tests_takes,  fx_tests_strict,
+		fx_tests_rnr,   fx_tests_takes,  fx_tests_strict,  fx_tests_deep,
 	};
 	static struct CMUnitTest all[TESTS_MAX];
 	int n = 0, err;

@@ -172,11 +172,18 @@ gone fill__local_errors $t 'seg->loff > mr->len'
 gone fill__local_errors $t 'seg->len > mr->len - seg->loff'
 gone fill__local_errors $t 'len > WEFT_PAYLOAD_MAX' '!mr || len > WEFT_PAYLOAD_MAX'
 gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
-gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > WEFT_SQ_DEPTH'
+gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > tx->sq_mask + 1u'
 gone fill__corrupt_ring $c/tx_claim.h 'q->mlen > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\n'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\tif'
+# ---- queues of several rings ----
+swap deep__every_ring $t 'weft_sq_ring(wk->at, ctl->sq_mask)' 0
+swap deep__every_ring $t 'ctl->sq_mask < WEFT_SQ_DEPTH' 1
+swap deep__corrupt_ring $c/tx_claim.h 'tx->sq_mask + 1u' 'WEFT_SQ_MAX' 'prod - tx->done > tx->sq_mask + 1u'
+gone deep__begun $c/tx_claim.h '!weft_tx_copies(tx)'
+gone deep__begun $c/tx_claim.h 'queued > copies'
+
 swap fill__claimed $d 'weft_slot_state(s) == WEFT_SLOT_OUT' 1
 swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 gone fill__claimed $d 'weft_tx_delivered(&q->tx, psn)'
@@ -248,9 +255,9 @@ gone share__leaves_the_application $k '!(ctl->doms & ~app)'
 gone share__leaves_the_application $k 'app == here' '|| app == here) &&'
 gone share__leaves_the_application $k 'app == here' '|| app == here ||'
 swap share__leaves_the_application $k 'here | app' here
-look='(op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, ring) == here)'
+look='(op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, sq) == here)'
 gone share__look_leaves_the_application $d "$look"
-swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, ring) == here' 1
+swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, sq) == here' 1
 swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
 cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
 swap share__look_leaves_the_application $d '!first' 1 'op == WEFT_DB_LOOK && !first'

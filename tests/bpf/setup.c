@@ -56,6 +56,7 @@ static void set_up_qp(int i)
 	c->dqpn = WEFT_QPN(slots[i ^ 1], 11 + (i ^ 1));
 	c->owner = FX_OWNER;
 	c->ring = q->slot;
+	c->sq_mask = WEFT_SQ_DEPTH - 1;
 	c->pd = FX_PD;
 	c->cq = FX_CQ;
 	c->conn = 0x1122334455667788ull * (i / 2 + 1);
@@ -109,11 +110,27 @@ void fx_set_up(void)
 	set_up_mr(FX_S_KEY, FX_POOL_S, FX_S_OFF, FX_S_LEN, WEFT_ACCESS_LOCAL);
 }
 
+void fx_deep(struct fx_qp *q, uint32_t at)
+{
+	static struct weft_tx tx;
+
+	q->ctl->ring = 16 + FX_DEEP / WEFT_SQ_DEPTH * fx_idx(q);
+	q->ctl->sq_mask = FX_DEEP - 1;
+	q->ring = &fx.rings[q->ctl->ring];
+	memset(q->ring, 0, FX_DEEP / WEFT_SQ_DEPTH * sizeof(*q->ring));
+	fx_tx_get(q, &tx);
+	tx.sq_mask = FX_DEEP - 1;
+	tx.cons = tx.done = tx.told_done = tx.ends = at;
+	fx_tx_set(q, &tx);
+	q->ring->sq_prod = q->ring->sq_done = at;
+}
+
 void fx_post(struct fx_qp *q, uint64_t loff, uint64_t roff, uint32_t len)
 {
 	uint32_t prod = q->ring->sq_prod;
+	struct weft_ring *r = q->ring + weft_sq_ring(prod, q->ctl->sq_mask);
 
-	q->ring->sq[prod & (WEFT_SQ_DEPTH - 1)] = (struct weft_wqe){
+	r->sq[prod & (WEFT_SQ_DEPTH - 1)] = (struct weft_wqe){
 		.loff = loff,
 		.roff = roff,
 		.len = len,

@@ -214,7 +214,7 @@ static void block_by(uint32_t dom, struct fx_qp *q, uint32_t n, uint64_t sack)
 		struct weft_ack a = { .psn = psn, .ts = old, .sack_base = psn & ~63u };
 
 		assert_int_equal(
-			weft_tx_claim(&tx, q->ring->sq, 1, 512, old, psn < n ? dom : !dom, &seg),
+			weft_tx_claim(&tx, q->ring->sq, 0, 1, 512, old, psn < n ? dom : !dom, &seg),
 			0);
 		if (psn >= n)
 			assert_int_equal(weft_tx_ack(&tx, &a, old, 0, &r), 0);

@@ -19,7 +19,7 @@ static void hold_elsewhere(const struct fx_qp *q, uint32_t n, uint32_t ts)
 
 	fx_tx_get(q, &tx);
 	while (n--)
-		assert_int_equal(weft_tx_claim(&tx, q->ring->sq, 1, 512, ts, 1, &seg), 0);
+		assert_int_equal(weft_tx_claim(&tx, q->ring->sq, 0, 1, 512, ts, 1, &seg), 0);
 	fx_tx_set(q, &tx);
 }
 

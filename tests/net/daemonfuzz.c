@@ -295,16 +295,27 @@ static void own(int fd)
 	m = (struct weftd_msg){ .op = WEFTD_cq_new };
 	err = ask(fd, &m, -1, NULL, NULL);
 	cq = m.u.cq_new_rep.v;
-	if (REQUEST(fd, qp_take, -1, 64, 1, 1) != -EINVAL ||
-	    REQUEST(fd, qp_take, -1, 0, 0, 1) != -EINVAL ||
-	    REQUEST(fd, qp_take, -1, 0, 1, 65) != -EINVAL)
+	if (REQUEST(fd, qp_take, -1, 64, 256, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 0, 256, 0, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 0, 256, 1, 65) != -EINVAL)
 		BAD("a QP with a ring, a window or values that do not exist");
-	m = (struct weftd_msg){ .op = WEFTD_qp_take, .u.qp_take = { 0, 8, 8 } };
+	if (REQUEST(fd, qp_take, -1, 0, 0, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 0, 128, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 0, 768, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 0, 8192, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 0, 1u << 31, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, 61, 1024, 1, 1) != -EINVAL ||
+	    REQUEST(fd, qp_take, -1, ~0u - 2, 1024, 1, 1) != -EINVAL)
+		BAD("a QP with a queue that is no queue, or rings that it does not have");
+	m = (struct weftd_msg){ .op = WEFTD_qp_take, .u.qp_take = { 4, 1024, 8, 8 } };
 	err = err ?: ask(fd, &m, -1, NULL, NULL);
 	num = m.u.qp_take_rep.v;
 	if (err)
 		BAD("no QP: %d", err);
-	if (REQUEST(fd, qp_take, -1, 0, 1, 1) != -EBUSY)
+	if (REQUEST(fd, qp_take, -1, 4, 256, 1, 1) != -EBUSY ||
+	    REQUEST(fd, qp_take, -1, 7, 256, 1, 1) != -EBUSY ||
+	    REQUEST(fd, qp_take, -1, 1, 1024, 1, 1) != -EBUSY ||
+	    REQUEST(fd, qp_take, -1, 0, 4096, 1, 1) != -EBUSY)
 		BAD("two QPs with one ring");
 	l = (struct weftd_live){
 		.num = num, .pd = pd, .cq = cq, .payload = 1024, .dqpn = 1, .port = 4793
@@ -436,7 +447,7 @@ static int hoard(const char *what)
 			fd = dial();
 		} else if (!strcmp(what, "qps")) {
 			m.op = WEFTD_qp_take;
-			m.u.qp_take = (struct weftd_take){ n, 8, 8 };
+			m.u.qp_take = (struct weftd_take){ n, WEFT_SQ_DEPTH, 8, 8 };
 		} else if (!strcmp(what, "memory")) {
 			m.op = WEFTD_pool_new;
 			m.u.pool_new.v = 4 * WEFT_CHUNK;

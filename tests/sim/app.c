@@ -33,6 +33,8 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	c->segs_quota = quota;
 	weft_tx_init(&c->gtx.tx, c->psn0, p->payload, p->nev);
 	c->gtx.tx.strict = p->strict;
+	c->depth = p->depth;
+	c->gtx.tx.sq_mask = c->depth - 1;
 	weft_rx_init(&c->grx.rx, c->psn0);
 	c->gtx.tx.cons = c->gtx.tx.done = c->grx.rx.msn = c->msn0;
 	c->gtx.tx.ends = c->msn0;
@@ -111,8 +113,9 @@ void app_run(struct conn *c)
 {
 	uint32_t n = W.p.lonely ? 1 : between(1, 16), before = c->posted;
 
-	if (W.p.stopped)
-		n = WEFT_SQ_DEPTH;
+	/* a deep queue has bursts that fill it */
+	if (W.p.stopped || (c->depth > WEFT_SQ_DEPTH && !W.p.lonely && !below(4)))
+		n = c->depth;
 	if (c->finished)
 		return;
 	live_write(c, below(16));
@@ -125,11 +128,12 @@ void app_run(struct conn *c)
 	}
 	if (c->closed || (W.p.lonely && c->completed != c->posted))
 		n = 0;
-	while (n-- && c->posted - c->completed < WEFT_SQ_DEPTH && c->segs_posted < c->segs_quota)
+	while (n-- && c->posted - c->completed < c->depth && c->segs_posted < c->segs_quota)
 		post_one(c);
 	if (W.p.nak && !c->closed && !c->nak_posted && c->segs_posted == c->segs_quota &&
-	    c->posted - c->completed < WEFT_SQ_DEPTH && (below(2) || c->completed == c->posted))
+	    c->posted - c->completed < c->depth && (below(2) || c->completed == c->posted))
 		post_bad(c);
+	W.st.deep += c->posted - c->completed > WEFT_SQ_DEPTH;
 	if (c->posted != before && weft_ring_publish(&c->ring, c->msn0 + c->posted))
 		doorbell(c, FRAME_POST);
 	if (W.p.stopped)

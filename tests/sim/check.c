@@ -132,6 +132,7 @@ static void count_slots(struct conn *c)
 void check_tx(struct conn *c)
 {
 	const struct weft_tx *tx = &c->gtx.tx;
+	uint32_t most = WEFT_SQ_DEPTH - (c->depth > WEFT_SQ_DEPTH ? WEFT_SQ_SPARE : 0);
 	uint32_t out = 0, lost = 0;
 
 	for (uint32_t i = 0; i < WEFT_DOMAINS; i++)
@@ -142,7 +143,7 @@ void check_tx(struct conn *c)
 		fail("I10", "qp %u: %u in flight, %u by domain; %u lost, %u bits", c->id,
 		     tx->inflight, out, tx->nlost, lost);
 	if (tx->nxt - tx->una > WEFT_WIN || tx->inflight > WEFT_WIN || tx->nlost > WEFT_WIN ||
-	    tx->cons - tx->done > WEFT_SQ_DEPTH || tx->ev_next >= tx->path.n)
+	    tx->cons - tx->done > most || tx->ev_next >= tx->path.n)
 		fail("I8", "qp %u: window %u, in flight %u, lost %u, requests %u", c->id,
 		     tx->nxt - tx->una, tx->inflight, tx->nlost, tx->cons - tx->done);
 	if (c->gtx.before != c->gtx.after || c->gtx.before != 0x6a09e667f3bcc908ull)

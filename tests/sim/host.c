@@ -52,7 +52,7 @@ static enum step parse(struct cpu *cpu)
 			return STEP_END;
 		if (f->kind == FRAME_RESUME)
 			return RX_RESUME;
-		w->prod = c->ring.sq_prod;
+		look_ahead(w);
 		return f->kind == FRAME_FILL ? TX_CLONE : TX_BELL;
 	}
 	c = w->c = find_conn(be32toh(f->h.dqpn));
@@ -62,7 +62,7 @@ static enum step parse(struct cpu *cpu)
 	check_arrival(f);
 	w->psn = be32toh(f->h.psn);
 	w->flags = f->h.flags;
-	w->prod = c->ring.sq_prod;
+	look_ahead(w);
 	if (is_request(f->h.op))
 		return c->from != cpu->host ? RX_CLAIM : STEP_END;
 	if (c->from != cpu->host)

@@ -161,7 +161,7 @@ static void unlock(enum weft_claim c, const struct weft_seg *seg)
 static enum weft_claim claim(__u32 prod, struct weft_seg *seg)
 {
 	struct weft_ring *r = &M.cur->view;
-	enum weft_claim c = weft_tx_claim(&M.tx, r->sq, prod, 64, 1000, 0, seg);
+	enum weft_claim c = weft_tx_claim(&M.tx, r->sq, M.tx.cons, prod, 64, 1000, 0, seg);
 
 	if (c == WEFT_CLAIM_OK)
 		weft_ring_active(&M.tx, r);
@@ -293,7 +293,7 @@ static void setup(void)
 
 	weft_tx_init(&M.tx, 0, 256, 1);
 	for (uint32_t i = 0; i < M.tokens; i++)
-		weft_tx_claim(&M.tx, sq, M.tokens, 64, 1000, 0, &seg);
+		weft_tx_claim(&M.tx, sq, M.tx.cons, M.tokens, 64, 1000, 0, &seg);
 	M.tx.hint = 1;
 	memset(M.mem, 0, sizeof(M.mem));
 	M.mem[W_PROD] = M.tokens;

@@ -39,6 +39,8 @@ static void print_params(void)
 	       p->parts ? " parts" : "", p->plain ? " plain" : "", p->gone ? " gone" : "");
 	if (p->strict)
 		puts("# strict order");
+	if (p->depth > WEFT_SQ_DEPTH)
+		printf("# queues of %u\n", p->depth);
 	printf("# receives: %u entries, %s, style %u within %u ns; SENDs up to %u segments; numbers "
 	       "from %#x, %#x\n",
 	       p->rq_depth, p->srq ? "shared" : "a queue each", p->rq_style, p->rq_by, p->send_segs,
@@ -87,6 +89,10 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->resumes, (unsigned long long)s->probes,
 	       (unsigned long long)s->found, (unsigned long long)s->again,
 	       (unsigned long long)s->seqs);
+	printf("# %llu posts into deep queues, %llu claims without a copy for them, %llu without the "
+	       "right ring\n",
+	       (unsigned long long)s->deep, (unsigned long long)s->held,
+	       (unsigned long long)s->turned);
 }
 
 static int one_seed(uint64_t seed, int verbose)

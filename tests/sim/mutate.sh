@@ -281,6 +281,15 @@ mutant storm-older tx_score.h 's/ && !\(a->seq && s->ts != a->ts\)\)/)/' 'seq__o
 mutant storm-placed tx_score.h 's/ & ~placed >> 31\)/)/' 'strict__answer_lost' test_core_strict
 mutant storm-implied tx_score.h 's/: a->psn \+ 1\)/: a->cum)/' 'strict__answer_lost' test_core_strict
 
+mutant I8-deep tx_claim.h 's/^\tif \(prod - tx->done > tx->sq_mask \+ 1u\)/\tif (0)/' 'deep__corrupt' test_core_deep
+mutant I8-copies tx_claim.h 's/if \(!weft_tx_copies\(tx\)\)/if (0)/' 'I(8|12) '
+mutant I12-ring tx_claim.h 's/if \(weft_sq_ring\(tx->cons \^ at, tx->sq_mask\)\)/if (0)/' 'deep__moved' test_core_deep
+mutant I12-rings tx_state.h 's/return \(n & mask\) \/ WEFT_SQ_DEPTH;/return (n \& mask) > WEFT_SQ_DEPTH;/' 'I12 |I5 '
+mutant I10-copies tx_claim.h 's/queued > copies\)/0)/' 'deep__copies' test_core_deep
+mutant I10-deep tx_claim.h 's/^\tif \(queued <= tx->sq_mask \+ 1u && /\tif (/' 'deep__corrupt' test_core_deep
+mutant I9-deep tx_claim.h 's/^\t\tqueued = copies;/\t\tqueued = 0;/' 'deep__copies' test_core_deep
+mutant spare-copies tx_state.h 's/deep \* WEFT_SQ_SPARE - //' 'deep__copies' test_core_deep
+
 has_mutant() {
 	grep -qE "^(mutant $1-|inv $1 )" tests/sim/mutate.sh tests/bpf/mutate.sh
 	report $? "$1" "has a mutant"

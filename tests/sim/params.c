@@ -15,8 +15,10 @@ static uint32_t spread(uint32_t lo, uint32_t hi)
 void params_draw(struct params *p)
 {
 	static const uint32_t sizes[] = { 1, 3, 8, 16, 64, 100, 128, 200, 256 };
+	uint64_t deep = sim_rng[0]; /* without a draw: what else a seed means stays as it was */
 
 	memset(p, 0, sizeof(*p));
+	p->depth = deep & 3 ? WEFT_SQ_DEPTH : WEFT_SQ_DEPTH << (1 + (deep >> 2) % 4);
 	p->qps = between(1, SIM_QPS);
 	for (int h = 0; h < SIM_HOSTS; h++)
 		p->cpus[h] = below(24) ? between(1, 3) : between(4, SIM_CPUS);
@@ -69,6 +71,14 @@ void params_draw(struct params *p)
 	p->strict = !below(8);
 	p->rsn0 = below(2) ? -below(100) : (uint32_t)rng();
 	p->rq0 = below(2) ? -below(100) : (uint32_t)rng();
+	/* as many under way as a deep queue may have */
+	if (p->depth > WEFT_SQ_DEPTH && deep & 0x40) {
+		p->cwnd = WEFT_CWND_MAX - (deep >> 8) % 256;
+		p->budget = 256;
+		p->hard = p->budget + 32;
+		p->qps = 1;
+		p->mono = p->lonely = 0;
+	}
 	/* CPUs that are held up while others fill the window behind them */
 	if (!below(12)) {
 		p->qps = 1;
@@ -105,9 +115,13 @@ void params_draw(struct params *p)
 /* What follows from the rest. */
 void params_settle(struct params *p)
 {
-	/* who is stopped has posted all that will be taken */
+	/* who is stopped has posted all that will be taken, and of a shared queue polls none */
+	if (p->stopped && p->depth > SIM_RQ)
+		p->depth = SIM_RQ;
+	if (p->stopped && p->srq)
+		p->depth = WEFT_SQ_DEPTH;
 	if (p->stopped)
-		p->rq_depth = p->srq ? SIM_RQ : WEFT_SQ_DEPTH;
+		p->rq_depth = p->srq ? SIM_RQ : p->depth;
 	else if (p->mono)
 		p->rq_depth = p->rq_depth > 4 ? 4 : p->rq_depth;
 	/* one path, and one queue */
@@ -138,6 +152,7 @@ void params_quiet(struct params *p)
 	p->tick0 = (uint32_t)-1000;
 	p->pinned = 1;
 	p->rq_depth = 16;
+	p->depth = WEFT_SQ_DEPTH;
 	p->rq_by = 20000;
 	p->rsn0 = (uint32_t)-5;
 	p->rq0 = (uint32_t)-9;

@@ -7,8 +7,11 @@ static uint32_t draw_segs(const struct conn *c)
 	uint32_t left = c->segs_quota - c->segs_posted, n;
 
 	/* the last that the queue holds takes what is left, if there is no later */
-	if (W.p.mono || (W.p.stopped && c->posted == WEFT_SQ_DEPTH - 1))
+	if (W.p.mono || (W.p.stopped && c->posted == c->depth - 1))
 		return left;
+	/* a deep queue is for many */
+	if (c->depth > WEFT_SQ_DEPTH && below(32))
+		return 1;
 	switch (W.p.mix == MIX_SENDS ? between(5, 15) : below(16)) {
 	case 0: n = between(1, 500); break;
 	case 1 ... 4: n = between(1, 64); break;
@@ -65,7 +68,7 @@ static struct msg_rec *request(struct conn *c, enum weft_wqe_op op, enum area ar
 static void put_wqe(struct conn *c, const struct msg_rec *m)
 {
 	__u32 prod = c->msn0 + c->posted;
-	struct weft_wqe *q = &c->ring.sq[prod & (WEFT_SQ_DEPTH - 1)];
+	struct weft_wqe *q = wqe_of(c, prod);
 
 	q->loff = m->loff;
 	q->roff = m->roff;
@@ -106,7 +109,7 @@ static void post_write(struct conn *c, enum weft_wqe_op op, uint32_t segs)
 {
 	uint8_t flags = draw_flags(op);
 	uint64_t imm = rng();
-	uint32_t room = WEFT_SQ_DEPTH - (c->posted - c->completed), first = c->posted, sum = 0;
+	uint32_t room = c->depth - (c->posted - c->completed), first = c->posted, sum = 0;
 	uint32_t parts = W.p.parts && below(2) ? between(2, 4) : 1, len[4];
 
 	if (W.p.stopped)

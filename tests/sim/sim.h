@@ -85,6 +85,7 @@ struct params {
 	uint32_t rq_depth, send_segs, rsn0, rq0, rq_by;
 	uint8_t srq, rq_style; /* shared; enum recv_style */
 	uint8_t strict;
+	uint32_t depth; /* of a send queue */
 };
 
 enum mix { MIX_WRITES, MIX_ALL, MIX_READS, MIX_ATOMICS, MIX_SENDS, MIX_EVERY, MIX_COUNT };
@@ -195,10 +196,12 @@ struct conn {
 	struct guarded_tx gtx;
 	struct guarded_rx grx;
 	struct weft_ring ring;
+	struct weft_wqe sq[WEFT_SQ_MAX]; /* of a deep queue: in the rings behind that */
 	__u64 keys[WEFT_CHECK_KEYS];
 	uint64_t key;
 	uint32_t id, gen, qpn, from, psn0, msn0;
 	uint32_t conf; /* configured cwnd */
+	uint32_t depth;
 	uint8_t closed, finished, nak_posted;
 	/* the application */
 	uint32_t posted, segs_posted, segs_quota, dst_used, loc_used;
@@ -235,6 +238,7 @@ struct work { /* locals of one frame's run through the program */
 	struct conn *c;
 	uint32_t gen;
 	__u32 now, prod, wnd, psn, dom;
+	__u32 cons; /* the request whose ring was looked up */
 	__u32 next; /* of the receive window, as it was read */
 	enum weft_claim claim;
 	enum weft_rx_verdict verdict;
@@ -286,7 +290,7 @@ struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
-		moved, yielded, handed, given_back;
+		moved, yielded, handed, given_back, deep, held, turned;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
 	uint64_t sends, imms, received, rnrs, resumes, probes, again, found, seqs;
 };
@@ -343,6 +347,19 @@ void net_forge(struct conn *c);
 void cpu_run(struct cpu *cpu);
 void frame_seal(struct frame *f, struct conn *c);
 uint32_t payload_sum(const struct frame *f);
+
+/* The entry of a request, by its number. */
+static inline struct weft_wqe *wqe_of(struct conn *c, __u32 n)
+{
+	return &c->sq[n & (c->depth - 1)];
+}
+
+/* What is posted, and where the next is: read before the lock, in this order. */
+static inline void look_ahead(struct work *w)
+{
+	w->prod = w->c->ring.sq_prod;
+	w->cons = w->c->gtx.tx.cons;
+}
 
 /* tx_host.c, rx_host.c: one step; returns the next, 0 when the frame is done with */
 enum step {

@@ -66,6 +66,14 @@ static void publish(struct conn *c)
 	c->ring.tx_una = c->gtx.tx.una;
 }
 
+/* Looked up before the lock: the ring of the request that is next, as it then is. */
+static const struct weft_wqe *next_ring(const struct work *w)
+{
+	struct conn *c = w->c;
+
+	return &c->sq[weft_sq_ring(w->cons, c->depth - 1) * WEFT_SQ_DEPTH];
+}
+
 /* Locked: claim for this CPU's token. */
 static void claim(struct host *h, struct work *w)
 {
@@ -73,7 +81,8 @@ static void claim(struct host *h, struct work *w)
 	struct weft_tx *tx = &c->gtx.tx;
 	int lost = tx->nlost != 0;
 
-	w->claim = weft_tx_claim(tx, c->ring.sq, w->prod, w->wnd, w->now, w->dom, &w->seg);
+	w->claim =
+		weft_tx_claim(tx, next_ring(w), w->cons, w->prod, w->wnd, w->now, w->dom, &w->seg);
 	if (w->seg.freed)
 		account(h, w->seg.from, w->seg.freed, 0, 0);
 	if (w->claim == WEFT_CLAIM_OK) {
@@ -88,6 +97,8 @@ static void claim(struct host *h, struct work *w)
 		c->psn[w->seg.psn - c->psn0].sent = w->now;
 		c->psn[w->seg.psn - c->psn0].dom = w->dom;
 	}
+	W.st.held += w->claim == WEFT_CLAIM_WINDOW && !weft_tx_copies(tx);
+	W.st.turned += w->claim == WEFT_CLAIM_MOVED;
 	W.st.full += w->claim == WEFT_CLAIM_WINDOW;
 	check_tx(c);
 }
@@ -98,10 +109,14 @@ static enum step gone(const struct work *w)
 	return w->tries ? TX_HAND : STEP_END;
 }
 
-static enum step next_of(const struct work *w)
+static enum step next_of(struct work *w)
 {
 	if (w->claim == WEFT_CLAIM_EMPTY)
 		return TX_RECHECK;
+	if (w->claim == WEFT_CLAIM_MOVED) {
+		look_ahead(w);
+		return TX_AGAIN;
+	}
 	return w->claim == WEFT_CLAIM_OK ? TX_FILL : gone(w);
 }
 
@@ -140,11 +155,11 @@ static void start_clones(struct cpu *cpu, uint32_t n)
 #define SMALL_SEGS 2
 
 /* The domain, as a bit, that an application posts small messages from, if there is another. */
-static __u32 app_domain(const struct host *h, const struct conn *c)
+static __u32 app_domain(const struct host *h, const struct work *w)
 {
-	const struct weft_tx *tx = &c->gtx.tx;
+	const struct weft_tx *tx = &w->c->gtx.tx;
 
-	if (c->ring.sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len > SMALL_SEGS * tx->payload ||
+	if (next_ring(w)[tx->cons & (WEFT_SQ_DEPTH - 1)].len > SMALL_SEGS * tx->payload ||
 	    h->cpus == 1)
 		return 0;
 	return 1u << tx->post_dom;
@@ -180,8 +195,7 @@ static int grow(struct cpu *cpu, int32_t room)
 	struct host *h = &W.host[cpu->host];
 	struct work *w = &cpu->w;
 	struct weft_tx *tx = &w->c->gtx.tx;
-	__u32 more = weft_tx_deficit(tx, w->c->ring.sq, w->prod, w->wnd),
-	      mine = tx->dom[w->dom].out;
+	__u32 more = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd), mine = tx->dom[w->dom].out;
 	__u32 soon = weft_tx_growing(tx, w->dom, w->now), here = 1u << w->dom, app;
 	int other;
 
@@ -189,7 +203,7 @@ static int grow(struct cpu *cpu, int32_t room)
 		return 0;
 	mine += soon;
 	more -= soon;
-	app = app_domain(h, w->c);
+	app = app_domain(h, w);
 	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
 	    w->now - tx->last_move > WEFT_TICKS_US(1000)) {
 		other = idle_cpu(h, tx, here | app);
@@ -335,7 +349,7 @@ static enum step bell(struct cpu *cpu)
 		weft_cc_update(&tx->cc, c->conf, &none);
 	account(h, r.dom, r.freed, 0, 0);
 	w->wnd = window(h, tx);
-	n = weft_tx_deficit(tx, c->ring.sq, w->prod, w->wnd);
+	n = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd);
 	first = tx->inflight == 0;
 	/* a small message goes out in the doorbell's own frame */
 	if (n && n <= 2 && cpu->cur->kind == FRAME_POST && below(2))
@@ -345,7 +359,7 @@ static enum step bell(struct cpu *cpu)
 	/* many packets to come: another CPU than the one that posts */
 	if (w->claim == WEFT_CLAIM_EMPTY && n > 2 &&
 	    (cpu->cur->kind == FRAME_POST ||
-	     (cpu->cur->kind == FRAME_LOOK && app_domain(h, c) == 1u << w->dom)))
+	     (cpu->cur->kind == FRAME_LOOK && app_domain(h, w) == 1u << w->dom)))
 		other = idle_cpu(h, tx, 1u << w->dom);
 	if (other >= 0)
 		weft_ring_active(tx, &c->ring);
@@ -415,7 +429,7 @@ static enum step hand(struct cpu *cpu)
 	if (W.conn[to]->from != cpu->host || W.conn[to]->closed)
 		return TX_HAND;
 	w->c = W.conn[to];
-	w->prod = w->c->ring.sq_prod;
+	look_ahead(w);
 	claim_new(h, w);
 	W.st.handed += w->claim == WEFT_CLAIM_OK;
 	return next_of(w);
@@ -482,8 +496,12 @@ enum step tx_step(struct cpu *cpu, enum step s)
 
 	switch (s) {
 	case TX_SCORE: return score(cpu);
-	case TX_RECHECK: return weft_ring_recheck(&w->c->ring, w->prod) ? TX_AGAIN : gone(w);
-	case TX_AGAIN: w->prod = w->c->ring.sq_prod; return again(cpu);
+	case TX_RECHECK:
+		if (!weft_ring_recheck(&w->c->ring, w->prod))
+			return gone(w);
+		look_ahead(w);
+		return TX_AGAIN;
+	case TX_AGAIN: return again(cpu);
 	case TX_BELL: return bell(cpu);
 	case TX_CLONE: return clone(cpu);
 	case TX_HAND: return hand(cpu);

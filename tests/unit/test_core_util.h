@@ -19,7 +19,7 @@
 
 struct sender {
 	struct weft_tx tx;
-	struct weft_wqe sq[WEFT_SQ_DEPTH];
+	struct weft_wqe sq[WEFT_SQ_MAX];
 	__u32 prod, wnd;
 	__u32 sent_at[65536]; /* by the low half of the PSN */
 	struct weft_score score;
@@ -34,9 +34,15 @@ static inline struct sender *sender_new(__u32 psn0, __u32 nev)
 	return s;
 }
 
+/* The ring that request n is in. */
+static inline const struct weft_wqe *ring_of(const struct sender *s, __u32 n)
+{
+	return &s->sq[weft_sq_ring(n, s->tx.sq_mask) * WEFT_SQ_DEPTH];
+}
+
 static inline void post(struct sender *s, __u32 len)
 {
-	struct weft_wqe *q = &s->sq[s->prod & (WEFT_SQ_DEPTH - 1)];
+	struct weft_wqe *q = &s->sq[s->prod & s->tx.sq_mask];
 
 	q->loff = 64 * (__u64)s->prod;
 	q->roff = 128 * (__u64)s->prod;
@@ -48,7 +54,7 @@ static inline void post(struct sender *s, __u32 len)
 
 static inline void post_op(struct sender *s, enum weft_wqe_op op, __u32 len)
 {
-	struct weft_wqe *q = &s->sq[s->prod & (WEFT_SQ_DEPTH - 1)];
+	struct weft_wqe *q = &s->sq[s->prod & s->tx.sq_mask];
 
 	post(s, len);
 	q->op = op;
@@ -59,7 +65,7 @@ static inline void post_op(struct sender *s, enum weft_wqe_op op, __u32 len)
 /* len bytes, `moff` of a message of mlen. */
 static inline void post_part(struct sender *s, __u32 moff, __u32 len, __u32 mlen)
 {
-	struct weft_wqe *q = &s->sq[s->prod & (WEFT_SQ_DEPTH - 1)];
+	struct weft_wqe *q = &s->sq[s->prod & s->tx.sq_mask];
 
 	post(s, len);
 	q->moff = moff;
@@ -103,7 +109,8 @@ static inline enum weft_claim claim(struct sender *s, __u32 now, __u32 dom, stru
 
 	if (!seg)
 		seg = &tmp;
-	c = weft_tx_claim(&s->tx, s->sq, s->prod, s->wnd, now, dom, seg);
+	c = weft_tx_claim(&s->tx, ring_of(s, s->tx.cons), s->tx.cons, s->prod, s->wnd, now, dom,
+			  seg);
 	if (c == WEFT_CLAIM_OK)
 		s->sent_at[seg->psn & 0xffff] = now;
 	check_books(s);
@@ -167,7 +174,7 @@ static inline int timeout(struct sender *s, __u32 now)
 
 static inline __u32 deficit(const struct sender *s)
 {
-	return weft_tx_deficit(&s->tx, s->sq, s->prod, s->wnd);
+	return weft_tx_deficit(&s->tx, ring_of(s, s->tx.cons), s->prod, s->wnd);
 }
 
 #endif

@@ -50,19 +50,22 @@ int do_qp_take(struct proc *p, union weftd_body *u, int fd, int *out)
 	int err;
 
 	(void)fd, (void)out;
-	if (t.ring >= WEFT_PROC_QPS || t.cwnd < 1 || t.cwnd > WEFT_CWND_MAX || t.nev < 1 ||
-	    t.nev > WEFT_EV_MAX)
-		return ops_bad(p, "ring, window or entropy values");
+	if (t.depth < WEFT_SQ_DEPTH || t.depth > WEFT_SQ_MAX || (t.depth & (t.depth - 1)) ||
+	    t.ring >= WEFT_PROC_QPS || weft_sq_rings(t.depth) > WEFT_PROC_QPS - t.ring ||
+	    t.cwnd < 1 || t.cwnd > WEFT_CWND_MAX || t.nev < 1 || t.nev > WEFT_EV_MAX)
+		return ops_bad(p, "ring, depth, window or entropy values");
 	for (unsigned i = 0; i < WEFT_QPS; i++) {
 		const struct weft_qpctl *ctl = &p->dev.maps.ctl[i];
 
-		if (ctl->state != WEFT_QP_FREE && ctl->owner == p->dev.slot && ctl->ring == t.ring)
+		if (ctl->state != WEFT_QP_FREE && ctl->owner == p->dev.slot &&
+		    ctl->ring < t.ring + weft_sq_rings(t.depth) &&
+		    t.ring < ctl->ring + weft_sq_rings(ctl->sq_mask + 1))
 			return weft_err_quiet(EBUSY, p->dev.ifname, "the ring has a QP");
 	}
 	usage_of(p->dev.uid, &now);
 	if (now.qps >= p->q.qps)
 		return ops_quota(p, "QPs", now.qps, p->q.qps);
-	err = weft_direct.qp_take(&p->dev, t.ring, t.cwnd, t.nev, &u->qp_take_rep.v);
+	err = weft_direct.qp_take(&p->dev, t.ring, t.depth, t.cwnd, t.nev, &u->qp_take_rep.v);
 	if (err)
 		return err;
 	p->dev.maps.ctl[WEFT_QPN_SLOT(u->qp_take_rep.v)].asked = t.cwnd;

@@ -11,7 +11,8 @@
 /*
  * A cache line for the application, one for each side of XDP, one for each arm
  * word (set here, cleared there), then the send queue. XDP trusts nothing in
- * here: it reads a field once and checks it.
+ * here: it reads a field once and checks it. A deeper queue goes on in the rings behind this one, of
+ * which nothing else is used.
  */
 struct weft_ring {
 	/* written by the application */

@@ -84,12 +84,13 @@ weft_inline int weft_tx_goes_back(const struct weft_tx *tx)
 
 /*
  * Packets that could be sent now if there were tokens: what is lost plus what
- * is queued, within the windows; at most 64. The deficit of I10.
+ * is queued, within the windows; at most 64. The deficit of I10. sq as in weft_tx_claim(); of
+ * another ring than that of `cons` it makes a wrong guess, and whoever took `cons` there makes a better one.
  */
 weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod,
 				  __u32 wnd)
 {
-	__u32 want, queued = prod - tx->cons, room;
+	__u32 want, queued = prod - tx->cons, room, copies = weft_tx_copies(tx);
 
 	if (tx->err || tx->inflight >= wnd)
 		return 0;
@@ -97,7 +98,10 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 	if (weft_tx_goes_back(tx))
 		return 0;
 	want = weft_tx_lost_ready(tx);
-	if (!tx->rnr && queued && queued <= WEFT_SQ_DEPTH && want < 64) {
+	/* what is behind the last copy waits until the oldest is complete */
+	if (queued <= tx->sq_mask + 1u && queued > copies)
+		queued = copies;
+	if (!tx->rnr && queued && queued <= tx->sq_mask + 1u && want < 64) {
 		__u32 len = *(volatile __u32 *)&sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len;
 		__u32 sent = tx->seg * tx->payload;
 		__u32 n = 1, used = tx->nxt - tx->una;
@@ -171,10 +175,12 @@ weft_inline int weft_tx_idle(const struct weft_tx *tx, __u32 prod)
 /*
  * Claim the next segment for a token in domain `dom`: the oldest lost PSN, else
  * a new one. sq is shared with the application and untrusted: each field is
- * read once. now: ticks.
+ * read once. It is of the ring that holds work request `at`, which was `cons` before the lock
+ * was taken. now: ticks.
  */
-weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod,
-					  __u32 wnd, __u32 now, __u32 dom, struct weft_seg *out)
+weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_wqe *sq, __u32 at,
+					  __u32 prod, __u32 wnd, __u32 now, __u32 dom,
+					  struct weft_seg *out)
 {
 	struct weft_tx_slot *s;
 	struct weft_wqe *q;
@@ -218,7 +224,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || weft_slot_state(s) == WEFT_SLOT_OUT)
 		return weft_tx_rescue(tx, now, dom, out);
-	if (prod - tx->done > WEFT_SQ_DEPTH) {
+	if (prod - tx->done > tx->sq_mask + 1u) {
 		tx->err = WEFT_TX_ERR_RING;
 		tx->err_ssn = tx->cons;
 		return WEFT_CLAIM_ERROR;
@@ -227,6 +233,12 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	if (!tx->seg) {
 		const volatile struct weft_wqe *src;
 
+		/* the oldest's copy has that place, and its ACK will go on here */
+		if (!weft_tx_copies(tx))
+			return WEFT_CLAIM_WINDOW;
+		/* who has gone on to another ring has a token out, which does what this one cannot */
+		if (weft_sq_ring(tx->cons ^ at, tx->sq_mask))
+			return WEFT_CLAIM_MOVED;
 		src = &weft_after(sq, prod)[tx->cons & (WEFT_SQ_DEPTH - 1)];
 		q->op = src->op;
 		if (weft_wqe_atomic(q->op) && (!weft_tx_atomic_may(tx) || weft_tx_puts_out(tx)))

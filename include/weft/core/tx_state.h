@@ -32,8 +32,15 @@
  *
  * Everything here runs under the QP's transmit lock.
  */
-#define WEFT_SQ_DEPTH 256 /* work requests a QP holds */
+#define WEFT_SQ_DEPTH 256  /* work requests that a ring holds, and a QP unless it asks for more */
+#define WEFT_SQ_MAX   4096 /* then it has several rings, one behind the other */
 #define WEFT_DOMAINS  16
+
+/*
+ * A deeper queue has no more private copies than that, and leaves some alone: when the next work
+ * request takes a copy's place, what was there has been complete for a while, and telemetry has read it.
+ */
+#define WEFT_SQ_SPARE 16
 
 enum weft_slot_state { WEFT_SLOT_IDLE = 0, WEFT_SLOT_OUT, WEFT_SLOT_LOST };
 
@@ -137,8 +144,9 @@ struct weft_tx {
 	__u32 told_done, told_una; /* what the shared ring says */
 	/* read with every packet: a line of its own */
 	__u32 payload; /* bytes in a full segment */
-	__u16 err;     /* enum weft_tx_err */
-	__u16 strict;  /* 1: the peer takes PSNs in their order only */
+	__u8 err;      /* enum weft_tx_err */
+	__u8 strict;   /* 1: the peer takes PSNs in their order only */
+	__u16 sq_mask; /* work requests that the queue holds, a power of 2, - 1 */
 	__u32 hint;    /* mirror of the hint in the shared ring */
 	__u32 ends;    /* messages wholly cut: no more can the peer have counted */
 	struct weft_path path;
@@ -194,6 +202,7 @@ enum weft_claim {
 	WEFT_CLAIM_EMPTY,  /* nothing to send */
 	WEFT_CLAIM_CWND,   /* window full */
 	WEFT_CLAIM_WINDOW, /* PSN window full: wait for the oldest */
+	WEFT_CLAIM_MOVED,  /* the queue at hand is not what is next any more */
 	WEFT_CLAIM_RNR,    /* the peer has no receive for the oldest: wait until it has */
 	WEFT_CLAIM_ERROR,  /* the QP is in error */
 };
@@ -205,6 +214,7 @@ weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u
 	for (int i = 0; i < WEFT_ATOMICS; i++)
 		tx->apsn[i] = psn0 - 1;
 	tx->payload = payload;
+	tx->sq_mask = WEFT_SQ_DEPTH - 1;
 	tx->cc.cwnd = WEFT_CWND_DEFAULT;
 	weft_path_init(&tx->path, nev);
 }
@@ -273,6 +283,23 @@ weft_inline int weft_tx_delivered(const struct weft_tx *tx, __u32 psn)
 weft_inline int weft_tx_own(const struct weft_tx *tx, __u32 psn)
 {
 	return (tx->own[weft_psn_word(psn)] & weft_psn_bit(psn)) != 0;
+}
+
+/* Which ring of a queue of mask + 1 work requests, counted from its first, holds number n? */
+weft_inline __u32 weft_sq_ring(__u32 n, __u32 mask)
+{
+	return (n & mask) / WEFT_SQ_DEPTH;
+}
+
+/*
+ * Private copies for work requests from `cons` on. Without a branch: a verifier would walk all
+ * that follows once more.
+ */
+weft_inline __u32 weft_tx_copies(const struct weft_tx *tx)
+{
+	__u32 deep = tx->sq_mask / WEFT_SQ_DEPTH & 1;
+
+	return WEFT_SQ_DEPTH - deep * WEFT_SQ_SPARE - (tx->cons - tx->done);
 }
 
 /* The segment in slot s, PSN psn, goes out now: the newest token of its domain. */

@@ -32,7 +32,7 @@ static const char help[] =
 	"  --qps N     QPs that share the work, 1 to 63 (1)\n"
 	"  --strict    in strict order: one path, nothing overtakes; memory may be polled\n"
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
-	"  --depth N   messages posted at once on a QP, 1 to 256 (16m / size, at least 2; atomics 64)\n"
+	"  --depth N   messages posted at once on a QP, 1 to 4096 (16m / size, 2 to 256; atomics 64)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
 	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ or\n"
@@ -114,7 +114,7 @@ static int parse_one(struct perf_run *r, int c, char **argv)
 			       : cli_usage(cmd, "--count is 1 or more, not \"%s\"", optarg);
 	case O_QPS: return parse_number("qps", 1, WEFT_PROC_QPS - 1, &r->qps);
 	case O_EVS: return parse_number("evs", 1, WEFT_EV_MAX, &r->evs);
-	case O_DEPTH: return parse_number("depth", 1, WEFT_DEPTH, &r->depth);
+	case O_DEPTH: return parse_number("depth", 1, WEFT_DEPTH_MAX, &r->depth);
 	case O_CWND: return parse_number("cwnd", 1, WEFT_CWND_MAX, &r->cwnd);
 	case O_LAT: r->lat = true; break;
 	case O_EVENT: r->event = true; break;
@@ -172,6 +172,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	if (r->op == WEFT_WR_FETCH_ADD) {
 		if (r->region || (r->size != SIZE_UNSET && r->size != 8))
 			return cli_usage(cmd, "an atomic has 8 bytes, and a region of its own");
+		if (r->depth > WEFT_DEPTH)
+			return cli_usage(cmd, "--depth of atomics is 1 to 256");
 		r->size = 8;
 		r->region = PERF_ATOMIC_REGION;
 		if (!r->depth)
@@ -254,6 +256,7 @@ static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, 
 		.evs = r->evs,
 		.strict = r->strict && kind == PERF_DATA,
 		.cwnd = r->cwnd,
+		.sq_depth = kind == PERF_DATA ? r->depth : 0,
 		.recvs = kind == PERF_DATA && r->lat && r->op == WEFT_WR_SEND ? PERF_BATCH : 0,
 	};
 	const void *priv;

@@ -180,7 +180,7 @@ static void run_stress(struct client *c, uint64_t seed)
 {
 	uint64_t rnd = seed, room = nw.src < c->offer.region ? nw.src : c->offer.region;
 	double end = now_s() + nw.time, last = now_s(), next = 0, t, clock = 0, worst = 0;
-	double *born = calloc(WEFT_DEPTH, sizeof(*born));
+	double *born = calloc(WEFT_DEPTH_MAX, sizeof(*born));
 	unsigned late = 0;
 
 	must(born, "memory");
@@ -191,14 +191,14 @@ static void run_stress(struct client *c, uint64_t seed)
 		clock += t - last < 0.005 ? t - last : 0.005;
 		last = t;
 		if (c->polled != c->posted) {
-			double age = clock - born[c->polled % WEFT_DEPTH];
+			double age = clock - born[c->polled % WEFT_DEPTH_MAX];
 
 			worst = age > worst ? age : worst;
 			if (age > nw.limit_ms / 1e3) {
 				bad("seed %llu: WRITE %llu not complete after %.0f ms",
 				    (unsigned long long)nw.seed, (unsigned long long)c->polled,
 				    age * 1e3);
-				born[c->polled % WEFT_DEPTH] = clock; /* once each limit */
+				born[c->polled % WEFT_DEPTH_MAX] = clock; /* once each limit */
 				if (++late == 10)
 					break;
 			}
@@ -212,8 +212,8 @@ static void run_stress(struct client *c, uint64_t seed)
 			uint64_t len = np_below(&rnd, np_below(&rnd, 4) ? 256 : 16384);
 			uint64_t off = np_below(&rnd, room - len);
 
-			born[c->posted % WEFT_DEPTH] = clock;
-			if (c->posted - c->polled >= WEFT_DEPTH || post(c, off, off, len))
+			born[c->posted % WEFT_DEPTH_MAX] = clock;
+			if (c->posted - c->polled >= nw.depth || post(c, off, off, len))
 				break;
 		}
 		kind = np_below(&rnd, 100);
@@ -333,6 +333,7 @@ static void *run(void *arg)
 				  .priv_len = sizeof(hi),
 				  .evs = nw.evs,
 				  .cwnd = nw.cwnd,
+				  .sq_depth = nw.depth,
 				  .timeout_ms = nw.timeout_ms };
 	struct weft_qp_stats st = { .size = sizeof(st) };
 	size_t len;

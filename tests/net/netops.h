@@ -46,6 +46,8 @@ struct client {
 	unsigned added;          /* FADDs on counter 0 */
 	uint32_t writes;         /* messages that must have arrived */
 	unsigned index;
+	uint32_t depth; /* of the queue; 0: the default */
+	uint32_t cwnd;
 	pthread_t thread;
 };
 #define MEM (4u << 20)
@@ -81,7 +83,9 @@ static bool post(struct client *c, const struct weft_wr *wr, int n)
 
 static void join(struct client *c, const char *addr)
 {
-	struct weft_qp_opts o = { .size = sizeof(o), .timeout_ms = 5000 };
+	struct weft_qp_opts o = {
+		.size = sizeof(o), .timeout_ms = 5000, .cwnd = c->cwnd, .sq_depth = c->depth
+	};
 	size_t len;
 
 	need(weft_connect(c->dev, addr, &o, &c->qp), "weft_connect");

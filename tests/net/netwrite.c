@@ -84,7 +84,7 @@ static void parse(int argc, char **argv)
 		default: usage();
 		}
 	}
-	if (optind == argc || nw.depth < 1 || nw.depth > WEFT_DEPTH || nw.src < 8192 || !nw.qps)
+	if (optind == argc || nw.depth < 1 || nw.depth > WEFT_DEPTH_MAX || nw.src < 8192 || !nw.qps)
 		usage();
 }
 

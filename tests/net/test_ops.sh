@@ -49,8 +49,29 @@ bad() {	# MTU
 	lab_down
 }
 
+deep() {	# HOST SERVER-PID|0 ROUNDS
+	lab_in "$LAB_A" "$LAB_BUILD/tests/net/netdeep" "$LAB_IF_A" "$1:7000" "$2" "$3" "$SEED"
+}
+
+# Queues of 1024, filled at once.
+deep_queues() {
+	lab_pair 3498
+	begin
+	t -- deep 10.9.0.2 "$SERVER" 4 ++ "1024 at once to a stopped process: all byte-exact and in order, also flushed"
+	kill -TERM "$SERVER"
+	finish "$SERVER" s
+	lab_down
+	lab_middle 3498 --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
+	begin
+	t -- deep '[fd09::2]' 0 2 ++ "the same over a bad wire, IPv6"
+	kill -TERM "$SERVER"
+	finish "$SERVER" s
+	lab_down
+}
+
 lab_begin
 tap_part good && good
+tap_part deep && deep_queues
 tap_part bad && bad 3498
 tap_part narrow && bad 1500
 tap_end

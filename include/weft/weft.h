@@ -88,7 +88,7 @@ struct weft_open_opts {
  * those who have. Needs root or weftd(8). Errors: -ENODEV no such interface, -EOPNOTSUPP no
  * native XDP, -EBUSY another XDP program is attached without libxdp's dispatcher, or
  * weft with other options, or somebody else's interface has the doorbell's name,
- * -EPERM neither root nor weftd, or weftd refuses, -ESTALE pins of another ABI, -ENOSPC WEFT_PROCS processes
+ * -EPERM neither root nor weftd, or weftd refuses, -ESTALE pins of another ABI, -ENOSPC 64 processes
  * use it, -EDQUOT more than weftd allows, -ENOMEM.
  */
 int weft_open(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **dev);

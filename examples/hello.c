@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* `hello server DEV ADDR` prints what `hello client DEV ADDR TEXT` wrote into its memory. */
+/* `hello server DEV HOST:PORT` prints what `hello client DEV HOST:PORT TEXT` wrote there. */
 #include <stdio.h>
 #include <string.h>
 #include <weft/weft.h>

@@ -2,7 +2,7 @@
 /*
  * pingpong: how long a WRITE takes there and back.
  *
- *   B# pingpong eth0                 waits for one client, and answers him
+ *   B# pingpong eth0                 waits for one client, and answers him; -s as he has
  *   A# pingpong eth0 10.9.0.2        1000 times 8 bytes; -n TIMES, -s BYTES
  *
  * Shows how each side learns the other's key, how it knows that a message has arrived

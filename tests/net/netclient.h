@@ -120,6 +120,8 @@ static void post_plan(struct client *c, const struct np_plan *p)
 	}
 }
 
+#include "netmix_client.h"
+
 /* ---- what a client does ---- */
 
 static void verdict(struct client *c, uint32_t round)
@@ -334,7 +336,9 @@ static void *run(void *arg)
 				  .evs = nw.evs,
 				  .cwnd = nw.cwnd,
 				  .sq_depth = nw.depth,
-				  .timeout_ms = nw.timeout_ms };
+				  .timeout_ms = nw.timeout_ms,
+				  .recvs = nw.mix ? MIX_RECVS : 0,
+				  .strict = nw.strict };
 	struct weft_qp_stats st = { .size = sizeof(st) };
 	size_t len;
 
@@ -344,6 +348,8 @@ static void *run(void *arg)
 						     : NP_BAD;
 	if (nw.stress || nw.idle)
 		hi.kind = NP_MESH;
+	if (nw.mix)
+		hi.kind = NP_MIX;
 	region_make(&c->src, c->dev, nw.src, seed + 1);
 	region_make(&c->reply, c->dev, 64, seed + 2);
 	need(weft_mr_reg(c->dev, NULL, c->src.at, nw.src, WEFT_LOCAL, &c->src.mr), "weft_mr_reg");
@@ -359,6 +365,8 @@ static void *run(void *arg)
 	if (nw.idle)
 		for (double end = now_s() + nw.idle; now_s() < end && !atomic_load(&stop);)
 			usleep(500000);
+	else if (nw.mix)
+		run_mix(c, seed);
 	else if (nw.stress)
 		run_stress(c, seed);
 	else if (hi.kind == NP_BAD)

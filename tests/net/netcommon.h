@@ -15,7 +15,7 @@
 static struct {
 	uint64_t region, src, max, fixed, seed;
 	unsigned qps, conns, rounds, time, evs, cwnd, depth, timeout_ms, limit_ms, idle;
-	bool stop_posted, stress, csum;
+	bool stop_posted, stress, csum, mix, strict;
 	const char *bad;
 } nw = {
 	.region = 16 << 20,

@@ -169,6 +169,7 @@ enum np_kind {
 	NP_BAD,   /* only the first 4096 bytes may be written */
 	NP_CLOSE, /* the server closes after the first message */
 	NP_DEREG, /* the server deregisters after the first message */
+	NP_MIX,   /* all operations; netmix.h */
 };
 
 struct np_hello { /* client to server */
@@ -178,7 +179,9 @@ struct np_hello { /* client to server */
 
 struct np_offer { /* server to client */
 	uint64_t magic, region;
-	uint32_t key, key_rights, key_pd, pad;
+	uint32_t key, key_rights, key_pd;
+	uint32_t key_all, key_board; /* --mix: the same with all rights; words that all share */
+	uint32_t skew;               /* of the region: words are aligned from there on */
 };
 
 #endif

@@ -6,16 +6,17 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "netcommon.h"
+#include "netmix_server.h"
 
 #define DECOY (64 << 10)
 
 struct slot { /* one destination, used by one connection at a time */
 	struct server *sv;
 	struct region dst;
+	struct weft_mr *all; /* of dst, with all rights */
 	struct weft_qp *qp;
 	struct np_hello hi;
-	bool busy;
+	bool busy, own; /* receives: of its own, or shared ones */
 };
 
 struct server { /* on one device */
@@ -23,6 +24,7 @@ struct server { /* on one device */
 	struct weft_listener *l;
 	struct weft_pd *pd;
 	struct region no_rights, other_pd; /* peers must not write these */
+	struct mix_shared mix;
 	struct slot *slot;
 	pthread_t thread;
 };
@@ -162,6 +164,27 @@ static void serve_end(struct slot *s)
 	free(copy);
 }
 
+/* All operations. */
+static void serve_mix(struct slot *s, uint8_t *src)
+{
+	struct mix_rx rx = { .sh = &s->sv->mix,
+			     .qp = s->qp,
+			     .src = src,
+			     .dst = s->dst.at,
+			     .len = s->dst.len,
+			     .skew = -(uintptr_t)s->dst.at & 7,
+			     .seed = s->hi.seed,
+			     .rnd = s->hi.seed + 1,
+			     .own = s->own };
+
+	must(s->sv->mix.srq && s->hi.src >= MIX_SRC, "--mix");
+	np_fill(src, s->hi.src, s->hi.seed);
+	mix_serve(&rx);
+	weft_qp_close(s->qp);
+	s->qp = NULL;
+	mix_served(&rx);
+}
+
 static void *serve(void *arg)
 {
 	struct slot *s = arg;
@@ -172,6 +195,7 @@ static void *serve(void *arg)
 	case NP_PLAN: serve_plan(s, src); break;
 	case NP_MESH: serve_mesh(s, src); break;
 	case NP_BAD: serve_bad(s, src); break;
+	case NP_MIX: serve_mix(s, src); break;
 	default: serve_end(s); break;
 	}
 	check_around(s);
@@ -229,6 +253,7 @@ static void start(struct slot *s)
 static void *accept_all(void *arg)
 {
 	struct server *sv = arg;
+	uint64_t rnd = nw.seed;
 	struct slot *s;
 
 	while (!atomic_load(&stop)) {
@@ -245,6 +270,16 @@ static void *accept_all(void *arg)
 		if (!s) {
 			usleep(50000);
 			continue;
+		}
+		if (nw.mix) {
+			s->own = np_below(&rnd, 2);
+			if (s->own)
+				o.recvs = MIX_RECVS;
+			else
+				o.srq = sv->mix.srq;
+			offer.key_all = weft_mr_key(s->all);
+			offer.key_board = weft_mr_key(sv->mix.board_mr);
+			offer.skew = -(uintptr_t)s->dst.at & 7;
 		}
 		offer.region = s->dst.len;
 		offer.key = weft_mr_key(s->dst.mr);
@@ -274,6 +309,8 @@ static void serve_device(struct server *sv, const char *addr)
 	     "weft_mr_reg");
 	need(weft_mr_reg(dev, sv->pd, sv->other_pd.at, DECOY, WEFT_REMOTE_WRITE, &sv->other_pd.mr),
 	     "weft_mr_reg");
+	if (nw.mix)
+		mix_share(&sv->mix, dev);
 	sv->slot = calloc(nw.qps, sizeof(*sv->slot));
 	must(sv->slot, "memory");
 	for (unsigned i = 0; i < nw.qps; i++) {
@@ -283,6 +320,11 @@ static void serve_device(struct server *sv, const char *addr)
 		region_make(r, dev, nw.region, nw.seed + 2 * i);
 		need(weft_mr_reg(dev, NULL, r->at, r->len, WEFT_REMOTE_WRITE, &r->mr),
 		     "weft_mr_reg");
+		if (nw.mix)
+			need(weft_mr_reg(dev, NULL, r->at, r->len,
+					 WEFT_REMOTE_WRITE | WEFT_REMOTE_READ | WEFT_REMOTE_ATOMIC,
+					 &sv->slot[i].all),
+			     "weft_mr_reg");
 	}
 	need(weft_listen(dev, addr, &sv->l), "weft_listen");
 	must(!pthread_create(&sv->thread, NULL, accept_all, sv), "pthread_create");
@@ -314,6 +356,8 @@ static int server(struct server *sv, char **addr, int n)
 		weft_listener_close(sv[i].l);
 		for (unsigned j = 0; j < nw.qps; j++)
 			check_around(&sv[i].slot[j]);
+		if (nw.mix)
+			mix_shared_check(&sv[i].mix);
 		weft_close(sv[i].dev);
 		free(sv[i].slot);
 	}

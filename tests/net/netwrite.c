@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* netwrite: WRITEs of random sizes and places, every byte and canary compared. Public API only. */
+/* netwrite: WRITEs of random sizes and places, or all operations, every byte and canary compared. Public API only. */
 #include <getopt.h>
 #include <signal.h>
 
@@ -19,6 +19,8 @@ static const char usage_text[] =
 	"  --stop-posted     SIGSTOP oneself when the first round is posted (--depth and less)\n"
 	"  --stress          random bursts and pauses for --time; --limit MS for each message\n"
 	"  --bad KIND        key zero index bounds end wrap rights pd local close dereg\n"
+	"  --mix             all operations in random order for --time; server: for such clients too\n"
+	"  --strict          in strict order (client)\n"
 	"  --idle S          connect, and be idle for so long\n"
 	"  --csum            open the devices with whole-packet checksums\n"
 	"exit status: 0 all right, 1 not, 2 usage, 3 a QP failed, cleanly\n";
@@ -56,7 +58,8 @@ static void parse(int argc, char **argv)
 		{ "timeout", 1, 0, 'T' },     { "limit", 1, 0, 'l' },
 		{ "idle", 1, 0, 'i' },        { "bad", 1, 0, 'b' },
 		{ "stress", 0, 0, 'x' },      { "csum", 0, 0, 'C' },
-		{ "stop-posted", 0, 0, 'p' }, { 0 },
+		{ "stop-posted", 0, 0, 'p' }, { "mix", 0, 0, 'M' },
+		{ "strict", 0, 0, 'o' },      { 0 },
 	};
 	int c;
 
@@ -81,6 +84,8 @@ static void parse(int argc, char **argv)
 		case 'x': nw.stress = true; break;
 		case 'C': nw.csum = true; break;
 		case 'p': nw.stop_posted = true; break;
+		case 'M': nw.mix = true; break;
+		case 'o': nw.strict = true; break;
 		default: usage();
 		}
 	}

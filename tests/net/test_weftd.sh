@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Processes without privileges by way of weftd: at work, over its death, over quotas, against each other.
-# shellcheck source-path=SCRIPTDIR source=tap.sh
+# shellcheck source-path=SCRIPTDIR source=tap.sh source=weftd.sh
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/weftd.sh"
 
 ALICE=65534 BOB=65533 # no account is needed
-UNIT=$(dirname "${BASH_SOURCE[0]}")/../../tools/weftd/weftd.service
-CAPS=-all$(sed -n 's/^CapabilityBoundingSet=//p' "$UNIT" | sed 's/ *CAP_/,+/g' | tr '[:upper:]' '[:lower:]')
 declare -A NS SOCK DEV PID
 
 # as UID HOST COMMAND...: without privileges, weftd does the rest. WEFT_DAEMON as given.
@@ -17,21 +16,13 @@ as() {
 	lab_in "${NS[$host]}" "$BIN/as" "$uid" "${SOCK[$host]}" "$@"
 }
 
-# start HOST: its weftd, with the capabilities of its unit
-start() {
-	local host=$1
-	: >"$LAB_TMP/weftd.$host"
-	lab_spawn_in "${NS[$host]}" setpriv --inh-caps=-all --bounding-set="$CAPS" --no-new-privs "$LAB_BUILD/weftd" \
-		-c "$LAB_TMP/$host.conf" -s "${SOCK[$host]}" >>"$LAB_TMP/weftd.$host" 2>>"$LAB_TMP/weftd.$host.log"
-	PID[$host]=$LAB_SPAWNED
-	lab_wait_line "$LAB_TMP/weftd.$host" '^ready' "${PID[$host]}" 10 ||
-		note "no weftd: $(tail -n 3 "$LAB_TMP/weftd.$host.log")"
+start() {	# HOST
+	weftd_spawn "${NS[$1]}" "$LAB_TMP/$1.conf" "${SOCK[$1]}" "weftd.$1"
+	PID[$1]=$WEFTD_PID
 }
 
 kill_9() {
-	kill -KILL "${PID[$1]}"
-	wait "${PID[$1]}" 2>/dev/null
-	lab_forget "${PID[$1]}"
+	weftd_kill "${PID[$1]}"
 }
 
 # user UID, or "in-process": what netwrite of serve and writer runs as, and on which host
@@ -41,8 +32,7 @@ run_as() {
 		return
 	fi
 	NETWRITE=$LAB_TMP/netwrite.$1.$2
-	printf '#!/bin/sh\nexec %s %s %s %s "$@"\n' "$BIN/as" "$1" "${SOCK[$2]}" "$BIN/netwrite" >"$NETWRITE"
-	chmod 755 "$NETWRITE"
+	weftd_as "$NETWRITE" "$1" "${SOCK[$2]}" "$BIN/netwrite"
 }
 
 # users HOST: what `weft dev show` says of them; held USERS UID FIELD: the sum over the user's processes
@@ -76,18 +66,7 @@ perf_as() {
 lab_begin
 meter
 lab_pair 3498
-chmod 711 "$LAB_TMP"
-BIN=$LAB_TMP/bin
-mkdir "$BIN"
-cp "$WEFT" "$NETWRITE" "$LAB_BUILD/tests/fuzz/rings" "$LAB_BUILD/tests/net/daemonfuzz" "$LAB_BUILD/tests/net/netrecv" "$BIN"
-cat >"$BIN/as" <<'AS'
-#!/bin/sh
-uid=$1 socket=$2
-shift 2
-WEFT_DAEMON=$socket exec setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all \
-	--bounding-set=-all --no-new-privs "$@"
-AS
-chmod 755 "$BIN" "$BIN"/*
+weftd_bin "$WEFT" "$NETWRITE" "$LAB_BUILD/tests/fuzz/rings" "$LAB_BUILD/tests/net/daemonfuzz" "$LAB_BUILD/tests/net/netrecv"
 mknod -m 666 "$LAB_TMP/tun" c 10 200 # as on most machines, where everybody may open it
 NS=([a]=$LAB_A [b]=$LAB_B) DEV=([a]=$LAB_IF_A [b]=$LAB_IF_B)
 for host in a b; do
@@ -313,7 +292,27 @@ against_others() {
 	t -- "$BIN/rings" books "$LAB_A" "$LAB_IF_A" ++ "no token is left on the books"
 }
 
+# taken_down HOW COMMAND...: the device of A, while a client has a connection
+taken_down() {
+	local how=$1
+	shift
+	run_as in-process b
+	serve s "$LAB_B" --region 4m --conns 1 --qps 1 "$LAB_IF_B=10.9.0.2:7000"
+	lab_spawn_in "$LAB_A" "$BIN/as" $ALICE "${SOCK[a]}" "$BIN/netwrite" client --qps 1 --time 20 \
+		"$LAB_IF_A=10.9.0.2:7000" >"$LAB_TMP/c" 2>&1
+	CLIENT=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
+	"$@"
+	t -- finish "$CLIENT" c 3 ++ "$how: its clients' WRITEs fail"
+	t -- grep -q 'local interface failed' "$LAB_TMP/c" ++ "with DEV"
+	kill -TERM "$SERVER" 2>/dev/null
+	finish "$SERVER" s >/dev/null 2>&1
+	t -- until_true 10 fails_with 'Connection refused; is a weft program' perf_as $ALICE 7501 --count 1 ++ \
+		"weftd opens the device anew"
+}
+
 its_place() {
+	[ -n "${PID[a]:-}" ] || { start a; start b; }
 	t -- fails_with 'another weftd serves' lab_in "$LAB_A" "$LAB_BUILD/weftd" -c "$LAB_TMP/a.conf" \
 		-s "${SOCK[a]}" ++ "a second weftd on the same socket"
 	kill_9 a
@@ -326,18 +325,9 @@ its_place() {
 	kill -HUP "${PID[a]}"
 	t -- until_true 20 fails_with 'Connection refused; is a weft program' perf_as $BOB 7501 --region 128m --count 1 \
 		++ "SIGHUP: more memory for a user"
-	run_as in-process b
-	serve s "$LAB_B" --region 4m --conns 1 --qps 1 "$LAB_IF_B=10.9.0.2:7000"
-	lab_spawn_in "$LAB_A" "$BIN/as" $ALICE "${SOCK[a]}" "$BIN/netwrite" client --qps 1 --time 20 \
-		"$LAB_IF_A=10.9.0.2:7000" >"$LAB_TMP/c" 2>&1
-	CLIENT=$LAB_SPAWNED
-	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10
-	"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
-	t -- finish "$CLIENT" c 3 ++ "weft down: its clients' WRITEs fail"
-	t -- grep -q 'local interface failed' "$LAB_TMP/c" ++ "with DEV"
-	kill -TERM "$SERVER" 2>/dev/null
-	finish "$SERVER" s >/dev/null 2>&1
-	t -- fails_with 'Connection refused; is a weft program' perf_as $ALICE 7501 --count 1 ++ "weftd opens the device anew"
+	taken_down "weft down" "$WEFT" -n "$LAB_A" down "$LAB_IF_A"
+	taken_down "its doorbell is removed" ip -n "$LAB_A" link del \
+		"weft$(ip -n "$LAB_A" -o link show dev "$LAB_IF_A" | cut -d: -f1)t"
 	for host in a b; do
 		kill -TERM "${PID[$host]}"
 		t -- lab_wait "${PID[$host]}" ++ "SIGTERM without clients: weftd takes weft down and ends with 0"

@@ -380,7 +380,8 @@ void proc_bye(struct proc *p)
 	p->guard_fd = -1;
 	for (int i = 0; i < 10 && weft_pins_slot_taken(&p->dev, p->dev.slot); i++)
 		usleep(2000);
-	if (!p->held->dev->dead)
+	/* without its doorbell the device is dead but still there; it goes with its last user */
+	if (!p->held->dev->dead || p->held->dev->db_gone)
 		weft_pins_purge_dead(&p->dev);
 	ops_share(&p->dev, p->dev.uid, p->q.share);
 	proc_free(p);

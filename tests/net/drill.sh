@@ -2,12 +2,15 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2004	# sourced after tap.sh; names of hosts index
 # The hosts of the failure drill: those of hosts.sh, a server in each, and how to tell that they are
 # at rest.
-# shellcheck source-path=SCRIPTDIR source=hosts.sh
+# shellcheck source-path=SCRIPTDIR source=hosts.sh source=weftd.sh
 . "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/weftd.sh"
 
 DRILL_QPS=8
 MAPS_SEEN=()		# ids of maps that must be gone at the end
 declare -A SERVER_PID AT_REST PERSIST
+declare -A BY_WEFTD DAEMON_PID	# host: programs go by way of weftd; its pid
+USER_ID=65534			# theirs; no account is needed
 
 # A plain generator, for the same schedule from the same seed on every bash: sets R to 0 .. $1 - 1.
 RND=0
@@ -26,9 +29,20 @@ drill_hosts() {
 	local n
 	hosts_up
 	lab_netns "$LAB_ID-x"	# where devices are moved to
+	weftd_bin "$NETWRITE"
+	echo "device e0"$'\n'"user $USER_ID memory 512m qps 128 regions 512 processes 32" >"$LAB_TMP/weftd.conf"
 	for n in "${HOSTS[@]}"; do
-		PERSIST[$n]=
+		PERSIST[$n]='' BY_WEFTD[$n]='' DAEMON_PID[$n]=''
+		weftd_as "$LAB_TMP/served.$n" $USER_ID "$LAB_TMP/$n.sock" "$BIN/netwrite"
 	done
+}
+
+# Programs of host N may go by way of weftd from now on.
+weftd_start() {
+	BY_WEFTD[$1]=1
+	weftd_spawn "${NS[$1]}" "$LAB_TMP/weftd.conf" "$LAB_TMP/$1.sock" "weftd$1" ||
+		trouble SHUT "host $1: no weftd" "$LAB_TMP/weftd$1.log"
+	DAEMON_PID[$1]=$WEFTD_PID
 }
 
 pins_of() {
@@ -58,13 +72,18 @@ descriptors() {
 	echo "fds $n"
 }
 
+# program N WEFTD: what a client or server of host N is, by way of weftd if so wanted and there is one
+program() {
+	if [ -n "${BY_WEFTD[$1]}" ] && [ "$2" = 1 ]; then echo "$LAB_TMP/served.$1"; else echo "$NETWRITE"; fi
+}
+
 # Start the server of host N; what it and its device hold at rest is remembered.
 server_up() {
 	local n=$1 pins map
 	[ -z "${PERSIST[$n]}" ] || "$WEFT" -n "${NS[$n]}" up e0 >/dev/null || return 1
-	serve "s$n" "${NS[$n]}" --qps $DRILL_QPS --region 512k e0=:7000
+	NETWRITE=$(program "$n" 1) serve "s$n" "${NS[$n]}" --mix --qps $DRILL_QPS --region 512k e0=:7000
 	SERVER_PID[$n]=$SERVER
-	grep -q '^ready' "$LAB_TMP/s$n" || return 1
+	grep -q '^ready' "$LAB_TMP/s$n" || { SERVER_PID[$n]=''; return 1; }
 	pins=$(pins_of "$n")
 	for map in cpus qptx; do
 		MAPS_SEEN+=("$(bpftool map show pinned "$pins/$map" | sed -n 's/^\([0-9]*\):.*/\1/p')")

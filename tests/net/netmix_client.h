@@ -239,6 +239,7 @@ static void mix_send(struct mix *m)
 	wr = mix_ask(m, (struct mix_op){ .what = msg.write ? MIX_WRITE : MIX_MESSAGE,
 					 .op = msg.write ? WEFT_WR_WRITE : WEFT_WR_SEND,
 					 .at = msg.write ? place : 0,
+					 .takes = true,
 					 .len = msg.len });
 	mix_bytes_of(m, wr, msg.off, msg.len, msg.nsge, msg.rnd, msg.in_line);
 	wr->flags |= (msg.has_imm ? WEFT_WR_IMM : 0) | (msg.sol ? WEFT_WR_SOLICITED : 0);
@@ -370,6 +371,37 @@ static void mix_end(struct mix *m)
 		bad("qp %u: no verdict", c->index);
 }
 
+/* The drill adds up these numbers, and asks the server for the messages. */
+static void mix_say(const struct mix *m)
+{
+	static const struct {
+		const char *name;
+		size_t at;
+	} count[] = {
+#define N(name, field) { #name, offsetof(struct mix, field) }
+		N(write, done[WEFT_WR_WRITE]),
+		N(read, done[WEFT_WR_READ]),
+		N(add, done[WEFT_WR_FETCH_ADD]),
+		N(swap, done[WEFT_WR_CMP_SWAP]),
+		N(send, done[WEFT_WR_SEND]),
+		N(imm, imm),
+		N(inline, in_line),
+		N(unsignaled, quiets),
+		N(empty, empty),
+		N(pieces, pieces),
+		N(answer, answers),
+#undef N
+	};
+	char line[300] = "";
+
+	for (unsigned i = 0; i < sizeof(count) / sizeof(count[0]); i++)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), " %s %llu",
+			 count[i].name,
+			 (unsigned long long)*(const uint64_t *)((const char *)m + count[i].at));
+	say("mix %llu %s: %llu messages,%s", (unsigned long long)m->seed,
+	    m->strict ? "strict" : "relaxed", (unsigned long long)m->told, line);
+}
+
 static void run_mix(struct client *c, uint64_t seed)
 {
 	struct mix *m = calloc(1, sizeof(*m));
@@ -410,15 +442,7 @@ static void run_mix(struct client *c, uint64_t seed)
 		mix_end(m);
 	if (c->failed)
 		mix_drain(m);
-	say("mix %llu%s: write %llu read %llu add %llu swap %llu send %llu, imm %llu inline %llu unsignaled %llu "
-	    "empty %llu pieces %llu",
-	    (unsigned long long)seed, m->strict ? " strict" : "",
-	    (unsigned long long)m->done[WEFT_WR_WRITE], (unsigned long long)m->done[WEFT_WR_READ],
-	    (unsigned long long)m->done[WEFT_WR_FETCH_ADD],
-	    (unsigned long long)m->done[WEFT_WR_CMP_SWAP],
-	    (unsigned long long)m->done[WEFT_WR_SEND], (unsigned long long)m->imm,
-	    (unsigned long long)m->in_line, (unsigned long long)m->quiets,
-	    (unsigned long long)m->empty, (unsigned long long)m->pieces);
+	mix_say(m);
 	region_check(&m->back, "what READs and atomics bring");
 	free(m->model);
 	free(m);

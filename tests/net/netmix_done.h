@@ -32,8 +32,8 @@ enum mix_what {
 struct mix_op {
 	enum mix_what what;
 	enum weft_wr_op op;
-	bool quiet;
-	uint64_t id, at; /* where in the server's region */
+	bool quiet, takes; /* unsignaled; takes a receive */
+	uint64_t id, at;   /* where in the server's region */
 	uint32_t len, place;
 	uint64_t expect, rnd;
 };
@@ -59,8 +59,8 @@ struct mix {
 	uint8_t seen[MIX_BURST / 8];
 	uint64_t drawn[MIX_DRAWN], guess[MIX_DRAWN];
 	unsigned ndrawn;
-	uint64_t done[5]; /* by operation, of those that were right */
-	uint64_t imm, in_line, quiets, empty, pieces;
+	uint64_t done[5], told; /* by operation, of those that were right; messages among them */
+	uint64_t imm, in_line, quiets, empty, pieces, answers;
 };
 
 /* ---- completions ---- */
@@ -121,6 +121,7 @@ static void mix_finish(struct mix *m, const struct mix_op *o)
 	uint64_t slot = o - m->op, got;
 
 	m->done[o->op]++;
+	m->told += o->takes;
 	memcpy(&got, m->back.at + AT_RESULTS + 8 * slot, 8);
 	switch (o->what) {
 	case MIX_GET: mix_check_read(m, o); break;
@@ -230,6 +231,7 @@ static void mix_echoed(struct mix *m, const struct weft_wc *wc)
 		bad("qp %u: the answer to message %llu is wrong", m->c->index,
 		    (unsigned long long)m->echo);
 	}
+	m->answers++;
 	m->echo++;
 	mix_post_recv(m);
 }

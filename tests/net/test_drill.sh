@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# Failure drill: processes, links and devices of four hosts come and go at random while all write to
-# all. DRILL_SECS=120 and SEED=N from the environment; the schedule is a function of the seed.
-# shellcheck source-path=SCRIPTDIR source=tap.sh source=drill.sh disable=SC2034,SC2004
+# Failure drill: processes, links and devices of four hosts come and go at random while all write to, read
+# from, send to and count at all. DRILL_SECS=120 and SEED=N from the environment; the schedule is a function of the seed.
+# shellcheck source-path=SCRIPTDIR source=tap.sh source=drill.sh source=drill_faults.sh disable=SC2034,SC2004
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/drill.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/drill_faults.sh"
 
 DRILL_SECS=${DRILL_SECS:-120}
 # What is promised, ms: an error at whoever lost his own interface, or the other process. Where a
@@ -16,12 +17,15 @@ MAX_FLOWS=6
 QUIET_MS=15000		# between two looks at the hosts at rest
 
 # A flow is a client process: A and B are its hosts. Why it may fail, and since when it must have.
-declare -A A B KIND PID QPS UNTIL KILLED STOPPED MAY MUST MUST_MS CUT
+declare -A A B KIND PID QPS OF UNTIL KILLED STOPPED MAY MUST MUST_MS CUT
 FLOWS=() FLOW=0 UNDO=()
 declare -A HURT		# host: why it is out of order just now
 declare -A DOWN		# host: since when its link is down, which is meant to be for a moment
+IMPAIRED=0		# packets are lost until then, on the schedule's clock
+QUEUES=$(nproc --all)
 # Results
-DONE=0 FAILED=0 UNTOUCHED=0 WRONG=() HARMED=() LATE=() SHUT=() TIMED=0 WORST_LOCAL=0 WORST_REMOTE=0
+DONE=0 FAILED=0 UNTOUCHED=0 CLAIMS=() WRONG=() HARMED=() LATE=() SHUT=() TIMED=0 WORST_LOCAL=0 WORST_REMOTE=0
+declare -A OPS FAULTED	# how many of each operation were right; of each fault there were
 
 say() {
 	printf '# %7d.%03d %s\n' $((CLOCK / 1000)) $((CLOCK % 1000)) "$*"
@@ -37,17 +41,20 @@ trouble() {	# trouble LIST WHAT FILE
 # ---- flows ------------------------------------------------------------------------------------
 
 begin() {	# begin KIND A B QPS SECONDS OPTIONS...
-	local f=f$((++FLOW)) kind=$1 a=$2 b=$3 qps=$4 secs=$5 addr=10.9.0.$3 t
+	local f=f$((++FLOW)) kind=$1 a=$2 b=$3 qps=$4 secs=$5 addr=10.9.0.$3 t run
 	shift 5
 	rnd 2
 	[ "$R" = 0 ] || addr="[fd09::$b]"
-	rnd 100000
-	say "$kind $f: $a to $b"
+	rnd 2
+	run=$(program "$a" "$R")
+	rnd 1000000
+	say "$kind $f: $a to $b, --seed $R $*"
 	: >"$LAB_TMP/$f"
-	lab_spawn_in "${NS[$a]}" "$NETWRITE" client --seed "$R" --qps "$qps" "$@" "e0=$addr:7000" \
+	lab_spawn_in "${NS[$a]}" "$run" client --seed "$R" --qps "$qps" "$@" "e0=$addr:7000" \
 		>"$LAB_TMP/$f" 2>&1
 	ms t
 	PID[$f]=$LAB_SPAWNED A[$f]=$a B[$f]=$b KIND[$f]=$kind QPS[$f]=$qps UNTIL[$f]=$((t + secs * 1000))
+	OF[$f]=${SERVER_PID[$b]}
 	MAY[$f]="${HURT[$a]:-}${HURT[$b]:-}" MUST[$f]="" CUT[$f]="" KILLED[$f]="" STOPPED[$f]=""
 	FLOWS+=("$f")
 }
@@ -65,6 +72,19 @@ posts() {
 	begin post "$1" "$2" 1 $((R + 2)) --stress --time $((R + 2)) --limit 60000 --src 256k
 }
 
+mixes() {
+	local secs qps opts=(--mix)
+	rnd 4
+	secs=$((R + 2))
+	rnd 2
+	qps=$((R + 1))
+	rnd 3
+	[ "$R" != 0 ] || opts+=(--strict)
+	rnd 3
+	[ "$R" != 0 ] || opts+=(--cwnd 8)
+	begin mix "$1" "$2" $qps $secs "${opts[@]}" --time $secs --src 256k
+}
+
 # hit WHY MS FLOW...: these may fail, and those that always have something out must within MS
 hit() {
 	local why=$1 limit=$2 f t
@@ -73,8 +93,8 @@ hit() {
 	for f in "$@"; do
 		MAY[$f]+="$why "
 		# one fault at a time is timed; who is stopped, or is not connected yet, is not
-		[ -n "$limit" ] && [ "${KIND[$f]}" = post ] && [ -z "${MUST[$f]}${STOPPED[$f]}" ] &&
-			grep -q connected "$LAB_TMP/$f" && MUST[$f]=$t MUST_MS[$f]=$limit CUT[$f]=""
+		[ -n "$limit" ] && [ "${KIND[$f]}" != write ] && [ -z "${MUST[$f]}${STOPPED[$f]}" ] &&
+			connected "$f" && MUST[$f]=$t MUST_MS[$f]=$limit CUT[$f]=""
 	done
 }
 
@@ -95,7 +115,11 @@ hit_server() {	# hit_server N WHY MS
 
 # Those that are not connected yet may fail when the network, or they, are away for a moment.
 hit_unless_connected() {	# FLOW WHY
-	[ "$(grep -c connected "$LAB_TMP/$1")" -ge "${QPS[$1]}" ] || hit "$2" '' "$1"
+	connected "$1" || hit "$2" '' "$1"
+}
+
+connected() {
+	[ "$(grep -c connected "$LAB_TMP/$1")" -ge "${QPS[$1]}" ]
 }
 
 hit_connecting() {	# N WHY
@@ -174,8 +198,38 @@ judge() {	# judge FLOW STATUS
 		trouble WRONG "$what: ended with $rc" "$LAB_TMP/$f"
 	fi
 	[ -z "${MUST[$f]}" ] || [ -n "${KILLED[$f]}${STOPPED[$f]}" ] || on_time "$f"
+	[ "${KIND[$f]}" != mix ] || add_up "$f"
 	rm -f "$LAB_TMP/$f"
 }
+
+# add_up FLOW: what its QPs did; the messages that have completed must be with the server, if that lives
+add_up() {
+	local word last=
+	for word in $(sed -n 's/^mix \([0-9]*\) \([a-z]*\): \([0-9]*\) messages/\2 1 qp \1:\3 /p' "$LAB_TMP/$1" |
+		tr -d ,); do
+		case $word in
+		[0-9]*:[0-9]*) CLAIMS+=("${B[$1]} ${OF[$1]} ${word%:*} ${word#*:}") ;;
+		[0-9]*) OPS[$last]=$((${OPS[$last]:-0} + word)) ;;
+		*) last=$word ;;
+		esac
+	done
+}
+
+# What completed at a client has arrived: nothing may be told done that was not, whatever failed then.
+claims_hold() {
+	local claim n pid seed msgs got bad=
+	for claim in ${CLAIMS[@]+"${CLAIMS[@]}"}; do
+		read -r n pid seed msgs <<<"$claim"
+		[ "$pid" = "${SERVER_PID[$n]}" ] || continue
+		got=$(sed -n "s/^mix $seed: \([0-9]*\) messages.*/\1/p" "$LAB_TMP/s$n" | sort -n | tail -n 1)
+		CLAIMED=$((CLAIMED + 1))
+		((${got:-0} >= msgs)) || bad+="host $n, seed $seed: $msgs messages completed, ${got:-0} arrived; "
+	done
+	CLAIMS=()
+	note "$bad"
+	[ -z "$bad" ]
+}
+CLAIMED=0
 
 collect() {
 	local f rc keep=()
@@ -192,149 +246,10 @@ collect() {
 	FLOWS=(${keep[@]+"${keep[@]}"})
 }
 
-# ---- faults; a host has one at a time -----------------------------------------------------------
-
-later() {	# later MS COMMAND...
-	local due=$((CLOCK + $1))
-	shift
-	UNDO+=("$due $*")
-}
-
-undo_due() {
-	local u keep=() all=("${UNDO[@]}")
-	UNDO=()
-	for u in "${all[@]}"; do
-		if ((${u%% *} <= CLOCK)); then
-			say "${u#* }"
-			# shellcheck disable=SC2086	# a command and its words
-			${u#* }
-		else
-			keep+=("$u")
-		fi
-	done
-	UNDO=(${keep[@]+"${keep[@]}"} ${UNDO[@]+"${UNDO[@]}"})
-}
-
-link_up() {	# link_up N NS DEV
-	ip -n "$2" link set "$3" up
-	[ "$3" != e0 ] || ip -n "$2" addr replace "fd09::$1/64" dev e0 nodad
-	slow_links
-	unset "DOWN[$1]"
-	HURT[$1]=
-}
-
-# A new server: the old one has lost its device.
-back() {
-	server_stop "$1" TERM
-	server_start "$1"
-}
-
-link() {	# link N NS DEV MS
-	local t
-	HURT[$1]="link "
-	hit_connecting "$1" link
-	ms t
-	if (($4 > 500)); then hit_host "$1" link $REMOTE_MS $REMOTE_MS; else DOWN[$1]=$t; fi
-	ip -n "$2" link set "$3" down
-	begun "$1"
-	later "$4" link_up "$1" "$2" "$3"
-}
-
-replug() {
-	plug "$1" || trouble SHUT "host $1: no device"
-	back "$1"
-}
-
-fault() {	# fault KIND N
-	local n=$2 f
-	say "fault $1: $n"
-	again "$n"
-	case $1 in
-	link-short) rnd 250; link "$n" "${NS[$n]}" e0 $((R + 50)) ;;
-	cable-short) rnd 250; link "$n" "$LAB_M" "p$n" $((R + 50)) ;;
-	link-long) rnd 1000; link "$n" "${NS[$n]}" e0 $((R + 2000)) ;;
-	cable-long) rnd 1000; link "$n" "$LAB_M" "p$n" $((R + 2000)) ;;
-	delete)
-		HURT[$n]="delete "
-		hit_host "$n" delete $LOCAL_MS $REMOTE_MS
-		ip -n "${NS[$n]}" link del e0
-		begun "$n"
-		rnd 1500; later "$R" replug "$n"
-		;;
-	move)
-		HURT[$n]="move "
-		hit_host "$n" move $LOCAL_MS $REMOTE_MS
-		ip -n "${NS[$n]}" link set e0 netns "$LAB_ID-x" name "m$n"
-		begun "$n"
-		rnd 1500; later "$R" moved_back "$n"
-		;;
-	down)
-		HURT[$n]="down "
-		hit_host "$n" down $LOCAL_MS $LOCAL_MS
-		"$WEFT" -n "${NS[$n]}" down e0 >/dev/null
-		begun "$n"
-		rnd 500; later "$R" back "$n"
-		;;
-	doorbell)
-		HURT[$n]="doorbell "
-		hit_host "$n" doorbell $LOCAL_MS $LOCAL_MS
-		ip -n "${NS[$n]}" link del "weft$(ip -n "${NS[$n]}" -o link show dev e0 | cut -d: -f1)t"
-		begun "$n"
-		rnd 500; later "$R" doorbell_back "$n"
-		;;
-	kill-server)
-		HURT[$n]="kill-server "
-		hit_server "$n" kill-server $LOCAL_MS
-		server_stop "$n" KILL
-		rnd 600; later "$R" server_start "$n"
-		;;
-	crash)	# all of a host's processes at once
-		HURT[$n]="crash "
-		hit_server "$n" crash $LOCAL_MS
-		for f in "${FLOWS[@]}"; do
-			[ "${A[$f]}" != "$n" ] || { KILLED[$f]=1; kill -KILL "${PID[$f]}"; }
-		done
-		server_stop "$n" KILL
-		rnd 600; later "$R" server_start "$n"
-		;;
-	restart)
-		HURT[$n]="restart "
-		hit_server "$n" restart ''
-		server_stop "$n" TERM
-		server_start "$n"
-		;;
-	stop-server)	# nothing may fail of that
-		kill -STOP "${SERVER_PID[$n]}"
-		HURT[$n]=
-		rnd 1500; later $((R + 50)) awake_server "$n"
-		;;
-	esac
-}
-
-awake_server() {
-	kill -CONT "${SERVER_PID[$1]}"
-}
-
-moved_back() {
-	ip -n "$LAB_ID-x" link del "m$1"
-	replug "$1"
-}
-
-doorbell_back() {
-	server_stop "$1" TERM
-	# with weft up the pins stay, without a doorbell
-	[ -z "${PERSIST[$1]}" ] || "$WEFT" -n "${NS[$1]}" down e0 >/dev/null
-	server_start "$1"
-}
-
-awake() {
-	[[ " ${FLOWS[*]} " != *" $1 "* ]] || kill -CONT "${PID[$1]}"
-}
-
 # ---- the schedule -------------------------------------------------------------------------------
 
 FAULTS=(link-short link-short cable-short link-long cable-long delete delete move down doorbell
-	kill-server kill-server crash restart stop-server stop-server)
+	kill-server kill-server crash restart stop-server stop-server swap queues weftd weftd weftd loss loss)
 declare -A BUSY		# host: the schedule has a fault there until this time
 
 # Each step has a generator of its own: what it is to do does not depend on what was possible before.
@@ -354,10 +269,14 @@ step() {
 		local a=${HOSTS[R]} b
 		rnd 3
 		b=${HOSTS[$(((a + R) % 4))]}	# HOSTS[a % 4] is the next one
-		rnd 3
+		rnd 6
 		local how=$R
 		((${#FLOWS[@]} < MAX_FLOWS)) || return 0
-		if ((how != 1)); then posts "$a" "$b"; else transfer "$a" "$b"; fi
+		case $how in
+		0) transfer "$a" "$b" ;;
+		1) posts "$a" "$b" ;;
+		*) mixes "$a" "$b" ;;
+		esac
 	elif ((kind < 65)); then
 		rnd 2; how=$R
 		rnd 1000
@@ -369,7 +288,7 @@ step() {
 			kill -KILL "${PID[$f]}" 2>/dev/null
 		else
 			# one that is opening may hold the tables: all others would wait, and give up
-			[ "$(grep -c connected "$LAB_TMP/$f")" -ge "${QPS[$f]}" ] || return 0
+			connected "$f" || return 0
 			say "stop $f"
 			STOPPED[$f]=1
 			kill -STOP "${PID[$f]}" 2>/dev/null
@@ -381,6 +300,7 @@ step() {
 		rnd ${#FAULTS[@]}
 		kind=${FAULTS[R]}
 		((${BUSY[$n]:-0} <= CLOCK)) || return 0
+		[ "$kind" != loss ] || ((IMPAIRED <= CLOCK)) || return 0
 		BUSY[$n]=$((CLOCK + 4000))
 		fault "$kind" "$n"
 	fi
@@ -431,6 +351,7 @@ rest() {
 	done
 	note "$bad"
 	t "${#bad} == 0" "at rest after $FLOW flows: no QP, region, token, map entry or descriptor is left over"
+	t -- claims_hold ++ "what completed at a client has arrived at its server"
 }
 
 lab_begin
@@ -439,9 +360,12 @@ MEMORY=$(kernel_memory) MAPS=$(bpftool map show | grep -c '^[0-9]')
 drill_hosts
 RND=$SEED
 echo "# replay: DRILL_SECS=$DRILL_SECS SEED=$SEED $0"
+rnd 4
+FIRST=$R	# of two that are served by weftd for sure
 for n in "${HOSTS[@]}"; do
 	rnd 2
 	[ "$R" = 0 ] || PERSIST[$n]=1
+	(((n - FIRST) % 2)) || weftd_start "$n"
 	server_start "$n"
 done
 t "${#SHUT[@]} == 0" "four hosts, a server each"
@@ -462,6 +386,7 @@ done
 rest
 for n in "${HOSTS[@]}"; do
 	server_stop "$n" TERM
+	[ -z "${BY_WEFTD[$n]}" ] || lab_stop "${DAEMON_PID[$n]}"
 	[ -z "${PERSIST[$n]}" ] || "$WEFT" -n "${NS[$n]}" down e0 >/dev/null
 done
 for n in "${HOSTS[@]}"; do
@@ -477,6 +402,18 @@ none() {	# none LIST NAME
 none WRONG "$DONE flows: every byte right at every look"
 none HARMED "$UNTOUCHED flows that nothing touched: none failed"
 none LATE "errors within the promised times ($TIMED; worst $WORST_LOCAL ms, $WORST_REMOTE ms by a time-out)"
+wanted() {	# wanted AT-LEAST-SECONDS ARRAY NAME...: each of these was seen
+	local -n seen=$2
+	local word miss=
+	for word in "${@:3}"; do
+		((${seen[$word]:-0} > 0)) || miss+="$word "
+	done
+	note "missing: $miss"
+	[ -z "$miss" ] || ((DRILL_SECS < $1))
+}
+t -- wanted 60 OPS relaxed strict write read add swap send imm inline unsignaled empty pieces answer ++ \
+	"every operation was among them, and $CLAIMED ends were asked"
+t -- wanted 600 FAULTED "${FAULTS[@]}" ++ "and, in ten minutes, every fault"
 none SHUT "servers and clients end, begin and begin again"
 lab_down
 until_true 60 memory_is_back	# compilers beside have some for a moment

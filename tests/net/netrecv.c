@@ -422,6 +422,7 @@ static void test_quota(void)
 }
 
 #include "netrecv_more.h"
+#include "netrecv_order.h"
 
 static const struct {
 	const char *name;
@@ -436,19 +437,23 @@ static const struct {
 	{ "killed", test_killed, true, false },    { "misuse", test_misuse, true, true },
 	{ "quota", test_quota, false, true },      { "solicited", test_sol, true, true },
 	{ "sleepers", test_sleepers, true, true }, { "sizes", test_sizes, true, true },
+	{ "ordered", test_ordered, true, true },
 };
 
 int main(int argc, char **argv)
 {
+	const char *name;
 	unsigned i = 0;
 
 	if (argc < 7) {
 		fputs("usage: netrecv NETNS-A DEV-A NETNS-B DEV-B HOST-B TEST [ SEED [ FILE ] ]\n"
-		      "       a NETNS of - is the one it is in\n",
+		      "       a NETNS of - is the one it is in; strict:TEST: in strict order\n",
 		      stderr);
 		return 2;
 	}
-	while (i < sizeof(tests) / sizeof(tests[0]) && strcmp(tests[i].name, argv[6]))
+	nw.strict = !strncmp(argv[6], "strict:", 7);
+	name = argv[6] + (nw.strict ? 7 : 0);
+	while (i < sizeof(tests) / sizeof(tests[0]) && strcmp(tests[i].name, name))
 		i++;
 	if (i == sizeof(tests) / sizeof(tests[0]))
 		return 2;

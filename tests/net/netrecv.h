@@ -30,7 +30,9 @@ struct pair {
 
 static struct weft_qp_opts opts(void)
 {
-	return (struct weft_qp_opts){ .size = sizeof(struct weft_qp_opts), .timeout_ms = 5000 };
+	return (struct weft_qp_opts){ .size = sizeof(struct weft_qp_opts),
+				      .timeout_ms = 5000,
+				      .strict = nw.strict };
 }
 
 static void *accept_one(void *arg)

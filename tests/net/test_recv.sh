@@ -18,6 +18,15 @@ errors() {
 	t -- recv flush '[fd09::2]' ++ "the end of a QP flushes its receives, each once and in order"
 }
 
+# The same, and every other status, where order matters.
+strict() {
+	local it
+	t -- recv ordered ++ "each status between what was before it, which is in place, and behind it, which is flushed"
+	for it in ordered long gone flush wait retries shared; do
+		t -- recv strict:$it ++ "in strict order: $it"
+	done
+}
+
 missing() {
 	t -- recv wait ++ "without a receive a SEND waits, for longer than the time-out; its peer may post, or close"
 	t -- recv resume ++ "a receive that comes late is taken at once"
@@ -88,7 +97,7 @@ hosts() {	# up|down
 lab_begin
 lab_pair 3498
 hosts up
-for part in errors missing shared asleep killed; do
+for part in errors strict missing shared asleep killed; do
 	tap_part $part && $part
 done
 hosts down

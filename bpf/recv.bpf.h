@@ -6,8 +6,6 @@
 #include "rx.bpf.h"
 #include "tx.bpf.h"
 
-#define TAKE_TRIES 32 /* numbers that may take one at a time; what is further on comes again */
-
 /* Of a shared queue: what message rsn has taken, or the next one. */
 static __always_inline enum weft_rq_found find_shared(const struct weft_qpctl *ctl,
 						      struct weft_qprx *q, struct weft_ring *ring,
@@ -15,7 +13,7 @@ static __always_inline enum weft_rq_found find_shared(const struct weft_qpctl *c
 {
 	enum weft_rq_found f = weft_rq_bound(ring->bind, rsn, at);
 
-	for (int i = 0; i < TAKE_TRIES && f != WEFT_RQ_OK; i++) {
+	for (int i = 0; i < WEFT_RQ_TRIES && f != WEFT_RQ_OK; i++) {
 		const struct weft_rqe *e;
 		__u32 taken, entry;
 

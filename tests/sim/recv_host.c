@@ -2,8 +2,6 @@
 /* What takes a receive, on the responder: as bpf/recv.bpf.h. RESUME and probe, on both sides. */
 #include "sim.h"
 
-#define TAKE_TRIES 32
-
 /* What the header says of a segment that takes a receive. */
 void recv_header(struct frame *f, const struct weft_seg *s)
 {
@@ -37,7 +35,7 @@ static enum weft_rq_found find(struct cpu *cpu, __u32 *at)
 	if (rsn - rdone >= WEFT_WIN)
 		return WEFT_RQ_OLD;
 	f = weft_rq_bound(c->ring.bind, rsn, at);
-	for (int i = 0; i < TAKE_TRIES && f != WEFT_RQ_OK; i++) {
+	for (int i = 0; i < WEFT_RQ_TRIES && f != WEFT_RQ_OK; i++) {
 		if (weft_rq_next(&q->head, &taken) != WEFT_RQ_OK)
 			return WEFT_RQ_NONE;
 		f = weft_rq_take(&q->head, c->ring.bind, &c->grx.rx.bound, rsn, c->ring.rq_polled,

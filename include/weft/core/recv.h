@@ -12,6 +12,7 @@
  * polled: as many as a QP's send queue can have out.
  */
 #define WEFT_RQ_BIND  256
+#define WEFT_RQ_TRIES 32 /* entries that one look may take of it; what is further on comes again */
 
 /*
  * A queue is an array of 128-byte elements, this first. A message has the number that

@@ -257,6 +257,11 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 			return reply_epoch(ctx, st, ctl, &q->rx, wk, WEFT_OP_RNR, 0, epoch);
 		}
 		e = rq_elem(ctl, got);
+		/* the queue has just been removed */
+		if (unlikely(!e)) {
+			st->drop.memory++;
+			return refuse(ctx, ctl, wk, slot, WEFT_NAK_MEMORY);
+		}
 	}
 	if (v == WEFT_RX_NEW) {
 		if (last)

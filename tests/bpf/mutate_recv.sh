@@ -22,7 +22,7 @@ swap badrecv__huge $c/recv.h 'room += sge[i].len' 'room = (__u32)(room + sge[i].
 gone badrecv__overflow $x 'seg->loff < off'
 swap badrecv__piece $x WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_ALL
 swap badrecv__piece $x WEFT_NAK_MEMORY 0 '? WEFT_NAK_MEMORY : 0;'
-swap badrecv__no_element $x WEFT_NAK_MEMORY 0 'place_send(ctx, ctl, wk, e) : WEFT_NAK_MEMORY'
+gone badrecv__no_element $x 'unlikely(!e)'
 swap recv__one $x 'ctl->rq_mask & (WEFT_RQ_DEPTH - 1)' 'WEFT_RQ_DEPTH - 1'
 swap recv__one $x 'flags | WEFT_F_RQ' flags
 swap recv__imm $x 'h->op == WEFT_OP_SEND ? 0 : WEFT_RQE_WRITE' 0

@@ -154,15 +154,17 @@ static void badrecv__overflow(void **state)
 	}
 }
 
-/* An entry that the queue's map does not have. */
+/* An entry that the queue's map does not have: as a queue that has just been removed. */
 static void badrecv__no_element(void **state)
 {
 	(void)state;
 	BOTH(q)
-	{
-		struct fx_rq *rq = fx_recv_on(q, false);
+	for (int write = 0; write < 2; write++) {
+		struct fx_rq *rq;
 		struct pkt p;
 
+		fx_reset(NULL);
+		rq = fx_recv_on(q, false);
 		q->ctl->rq_mask = 255;
 		rq->head.prod = 200;
 		for (uint32_t i = 0; i < FX_RQ_DEPTH; i++) {
@@ -171,11 +173,19 @@ static void badrecv__no_element(void **state)
 			assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 			expect_counters("rx_data tx_ack");
 		}
-		pkt_send(&p, q->peer, FX_PSN + FX_RQ_DEPTH, FX_RQ_DEPTH, NULL, 0);
+		if (write) {
+			pkt_data(&p, q->peer, FX_PSN + FX_RQ_DEPTH, 64, random_bytes(1), 100);
+			p.h.flags |= WEFT_F_IMM;
+			p.h.data.rsn = htonl(FX_RQ_DEPTH);
+		} else {
+			pkt_send(&p, q->peer, FX_PSN + FX_RQ_DEPTH, FX_RQ_DEPTH, NULL, 0);
+		}
 		pkt_frame(&p, &f);
 		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 		expect_counters("drop.memory tx_nak");
 		assert_int_equal(q->ring->rx_err, WEFT_NAK_MEMORY);
+		assert_int_equal(q->ring->arrived, FX_RQ_DEPTH);
+		expect_pools();
 	}
 }
 

@@ -15,7 +15,7 @@
 static void free_queue(struct weft_srq *rq)
 {
 	if (rq->head)
-		munmap(rq->head, (rq->depth + 1) * sizeof(struct weft_rqe));
+		munmap(rq->head, weft_rq_bytes(rq->depth));
 	if (rq->fd >= 0) {
 		close(rq->fd);
 		rq->dev->priv->rq_drop(rq->dev, rq->idx);
@@ -29,7 +29,7 @@ static void free_queue(struct weft_srq *rq)
 
 static int map_queue(struct weft_srq *rq)
 {
-	size_t len = (rq->depth + 1) * sizeof(struct weft_rqe);
+	size_t len = weft_rq_bytes(rq->depth);
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, rq->fd, 0);
 
 	if (p == MAP_FAILED)

@@ -431,6 +431,7 @@ static int deeds(const char *tun)
 /* As many as are to be had; then why not more. */
 static int hoard(const char *what)
 {
+	bool receives = !strcmp(what, "receives"), memory = receives || !strcmp(what, "memory");
 	static struct weftd_msg m;
 	unsigned n = 0, k;
 	int fd = -1, err = 0, got[WEFTD_FDS];
@@ -448,16 +449,19 @@ static int hoard(const char *what)
 		} else if (!strcmp(what, "qps")) {
 			m.op = WEFTD_qp_take;
 			m.u.qp_take = (struct weftd_take){ n, WEFT_SQ_DEPTH, 8, 8 };
-		} else if (!strcmp(what, "memory")) {
+		} else if (memory && (n < 7 || !receives)) {
 			m.op = WEFTD_pool_new;
 			m.u.pool_new.v = 4 * WEFT_CHUNK;
+		} else if (receives) { /* of 4 MiB each, and what is left is 8 at most */
+			m.op = WEFTD_rq_new;
+			m.u.rq_new.v = WEFT_RQ_DEPTH;
 		} else {
 			m.op = WEFTD_cq_new;
 		}
 		err = ask(fd, &m, -1, got, &k);
 	}
 	printf("%u %s, then %s: %s\n", n - 1, what, strerror(-err), m.u.text);
-	return err != -EDQUOT;
+	return err != -EDQUOT || memory != !!strstr(m.u.text, "more would be too much");
 }
 
 int main(int argc, char **argv)

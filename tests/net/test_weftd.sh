@@ -236,7 +236,7 @@ quotas() {
 	t -- fails_with "user $BOB has" perf_as $BOB 7500 --region 128m --count 1 ++ "more memory than is allowed"
 	lab_stop "$server"
 	t -- until_true 20 nobody_holds a ++ "and nothing is kept"
-	for what in memory qps cqs processes; do
+	for what in memory receives qps cqs processes; do
 		t -- as $BOB a "$BIN/daemonfuzz" hoard "${SOCK[a]}" "${DEV[a]}" $what ++ "more $what than are allowed"
 	done
 	t -- fails_with 'may not use weft' as 65000 a "$BIN/weft" perf write "${DEV[a]}" 10.9.0.2 ++ \

@@ -140,6 +140,9 @@ void users_get(const struct pinned *p, struct users *u)
 		if (own.pool[i] && own.pool[i] <= WEFT_PROCS)
 			u->of[own.pool[i] - 1].memory += (uint64_t)own.chunks[i]
 							 << WEFT_CHUNK_SHIFT;
+	for (unsigned i = 0; i < WEFT_RQS; i++)
+		if (own.rq[i] && own.rq[i] <= WEFT_PROCS)
+			u->of[own.rq[i] - 1].memory += weft_rq_bytes(own.rq_mask[i] + 1);
 	count_qps(p, u);
 	count_regions(p, u);
 }

@@ -9,6 +9,26 @@ int ops_quota(const struct proc *p, const char *what, uint64_t has, uint64_t lim
 			      (unsigned long long)has, what, (unsigned long long)limit);
 }
 
+/* Rounded up: a receive queue may be small. */
+static unsigned long long mib(uint64_t bytes)
+{
+	return (bytes + 0xfffff) >> 20;
+}
+
+int ops_reserve(const struct proc *p, uint64_t size)
+{
+	int err = usage_reserve(p->dev.uid, size, p->q.memory);
+	struct usage now;
+
+	if (err != -EDQUOT)
+		return err;
+	usage_of(p->dev.uid, &now);
+	return weft_err_quiet(EDQUOT, p->dev.ifname,
+			      "%llu MiB more would be too much: user %u has %llu MiB of the %llu "
+			      "that weftd allows",
+			      mib(size), p->dev.uid, mib(now.memory), mib(p->q.memory));
+}
+
 int ops_not_yours(const struct proc *p, const char *what, uint32_t id)
 {
 	return weft_err_quiet(ENOENT, p->dev.ifname, "%s 0x%x is not of this process", what, id);

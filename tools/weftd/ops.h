@@ -7,6 +7,8 @@
 
 /* Say it, and return -errno. */
 int ops_quota(const struct proc *p, const char *what, uint64_t has, uint64_t limit);
+/* Memory of that size is being made, until usage_release(). */
+int ops_reserve(const struct proc *p, uint64_t size);
 int ops_not_yours(const struct proc *p, const char *what, uint32_t id);
 int ops_bad(const struct proc *p, const char *what);
 

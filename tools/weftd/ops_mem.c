@@ -10,22 +10,12 @@ static bool own_pool(const struct proc *p, uint32_t id)
 int do_pool_new(struct proc *p, union weftd_body *u, int fd, int *out)
 {
 	uint64_t size = u->pool_new.v;
-	struct usage now;
 	int err;
 
 	(void)fd;
 	if (!size || size > WEFT_MSG_MAX || size % WEFT_CHUNK)
 		return ops_bad(p, "the size of a pool");
-	err = usage_reserve(p->dev.uid, size, p->q.memory);
-	if (err == -EDQUOT) {
-		usage_of(p->dev.uid, &now);
-		return weft_err_quiet(EDQUOT, p->dev.ifname,
-				      "%llu MiB more would be too much: user %u has %llu MiB of "
-				      "the %llu that weftd allows",
-				      (unsigned long long)size >> 20, p->dev.uid,
-				      (unsigned long long)now.memory >> 20,
-				      (unsigned long long)p->q.memory >> 20);
-	}
+	err = ops_reserve(p, size);
 	if (err)
 		return err;
 	err = weft_direct.pool_new(&p->dev, size, out, &u->pool_new_rep.v);
@@ -147,7 +137,11 @@ int do_rq_new(struct proc *p, union weftd_body *u, int fd, int *out)
 	usage_of(p->dev.uid, &now);
 	if (now.rqs >= p->q.qps)
 		return ops_quota(p, "receive queues", now.rqs, p->q.qps);
+	err = ops_reserve(p, weft_rq_bytes(depth));
+	if (err)
+		return err;
 	err = weft_direct.rq_new(&p->dev, depth, out, &u->rq_new_rep.v);
+	usage_release(p->dev.uid, weft_rq_bytes(depth));
 	return err == -ENOSPC ? weft_err_quiet(ENOSPC, p->dev.ifname,
 					       "all %d receive queues are in use", WEFT_RQS)
 			      : err;

@@ -45,7 +45,10 @@ static void count(struct served *s, void *arg)
 	for (unsigned i = 0; i < WEFT_CQS; i++)
 		u->cqs += his(m->own, m->own->cq[i] - 1, c->uid);
 	for (unsigned i = 0; i < WEFT_RQS; i++)
-		u->rqs += his(m->own, m->own->rq[i] - 1, c->uid);
+		if (his(m->own, m->own->rq[i] - 1, c->uid)) {
+			u->rqs++;
+			u->memory += weft_rq_bytes(m->own->rq_mask[i] + 1);
+		}
 	for (unsigned i = 0; i < WEFT_MRS; i++)
 		u->regions += his(m->own, m->mr[i].owner - 1, c->uid);
 	for (unsigned i = 0; i < WEFT_QPS; i++)

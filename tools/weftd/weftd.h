@@ -15,7 +15,7 @@
 /* ---- conf.c ---- */
 
 struct quota {           /* of a user, on all devices together; share: of each */
-	uint64_t memory; /* bytes in pools */
+	uint64_t memory; /* bytes in pools and receive queues */
 	uint32_t qps, regions, processes;
 	uint32_t share; /* of a device's tokens, percent */
 };

@@ -51,6 +51,12 @@ struct weft_rqe {
 #define WEFT_RQE_IMM   0x2 /* `imm` is valid */
 #define WEFT_RQE_SOL   0x4 /* solicited */
 
+/* Bytes of memory of a queue of so many entries. */
+weft_inline __u64 weft_rq_bytes(__u32 depth)
+{
+	return ((__u64)depth + 1) * sizeof(struct weft_rqe);
+}
+
 enum weft_rq_found {
 	WEFT_RQ_OK,
 	WEFT_RQ_NONE, /* not posted yet */

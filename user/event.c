@@ -7,11 +7,20 @@
 #include "internal.h"
 #include "event.h"
 
-/* The descriptor is readable while there are events. Locked. */
+/*
+ * Whether some were lost is told behind those that there was room for; and the descriptor is readable
+ * while there are events. Locked, after each change.
+ */
 static void mark(struct weft_events *e)
 {
 	uint64_t n = 1;
 
+	if (!e->n && e->lost) {
+		e->q[e->n++] = (struct weft_async_event){ .type = WEFT_EVENT_OVERRUN,
+							  .info = e->lost,
+							  .time_ns = weft_now_ns() };
+		e->lost = 0;
+	}
 	if (e->n && !e->marked)
 		e->marked = write(e->fd, &n, sizeof(n)) == sizeof(n);
 	else if (!e->n && e->marked)
@@ -77,13 +86,6 @@ int weft_event_get(struct weft_dev *dev, struct weft_async_event *ev)
 	if (e->n) {
 		*ev = e->q[0];
 		memmove(e->q, e->q + 1, --e->n * sizeof(e->q[0]));
-		/* behind those that there was room for */
-		if (!e->n && e->lost) {
-			e->q[e->n++] = (struct weft_async_event){ .type = WEFT_EVENT_OVERRUN,
-								  .info = e->lost,
-								  .time_ns = weft_now_ns() };
-			e->lost = 0;
-		}
 	} else {
 		got = 0;
 	}

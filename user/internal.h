@@ -392,7 +392,7 @@ int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsign
 /* What a caller asks for, with the defaults filled in; -EINVAL. */
 int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o);
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
-void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why); /* any thread; first reason wins */
+/* Any thread; the first reason wins, and whoever gave it goes on: */
 bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then */
 void weft_qp_fail_stop(struct weft_qp **qp, unsigned n);              /* then */
 void weft_qp_fail_end(struct weft_qp *qp);

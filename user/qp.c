@@ -366,14 +366,6 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	weft_cq_wake(qp->cq);
 }
 
-void weft_qp_fail(struct weft_qp *qp, enum weft_wc_status why)
-{
-	if (!weft_qp_fail_begin(qp, why))
-		return;
-	weft_qp_fail_stop(&qp, 1);
-	weft_qp_fail_end(qp);
-}
-
 /* Nobody here looks at it any more once the grace period of stop_all() is over. */
 static void hide(struct weft_qp *qp)
 {

@@ -16,8 +16,13 @@ enum weft_qps weft_qp_state(const struct weft_qp *qp)
 
 static int not_connected(const struct weft_qp *qp)
 {
+	enum weft_wc_status why = weft_qp_status(qp);
+
+	/* decided, and not yet carried out */
+	if (!why)
+		why = __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE);
 	return weft_err_quiet(ENOTCONN, qp->dev->ifname, "the QP is in error: %s; connect again",
-			      weft_wc_str(weft_qp_status(qp)));
+			      weft_wc_str(why));
 }
 
 int weft_qp_drain(struct weft_qp *qp, uint32_t timeout_ms)

@@ -10,9 +10,10 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
-only=("$@")
 # shellcheck source=tests/jobs.sh
 . tests/jobs.sh
+# shellcheck source=tests/mutants.sh
+. tests/mutants.sh
 here=$PWD/tests/bpf
 work=$(mktemp -d) || exit 1
 trap 'jobs_stop; rm -rf "$work"' EXIT
@@ -20,29 +21,6 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 cp -r bpf include "$work" || exit 1
 cd "$work" || exit 1
-
-names=() tests=() bad=0 label=
-
-# swap TEST FILE TEXT BAD [CONTEXT]: TEST must notice when the expression TEXT is BAD. CONTEXT, or
-# else TEXT, stands in FILE exactly once.
-swap() {
-	local context=${5:-$3} new src
-
-	names+=("$label${2##*/}: $3 -> $4") tests+=("$1")
-	new=${context/"$3"/"(weft_mutation == ${#names[@]} ? ($4) : ($3))"}
-	src=$(<"$2")
-	if [[ $src != *"$context"* || $src == *"$context"*"$context"* ]]; then
-		echo "# $2: does not occur exactly once: $context"
-		bad=1
-	fi
-	printf '%s\n' "${src/"$context"/"$new"}" >"$2"
-}
-# gone TEST FILE TEXT [CONTEXT]: the condition TEXT is never true.
-gone() { swap "$1" "$2" "$3" 0 "${4:-$3}"; }
-# cut TEST FILE TEXT [CONTEXT]: the statement TEXT, without its semicolon, is not there.
-cut() { swap "$1" "$2" "$3" '(void)0' "${4:-$3;}"; }
-# inv NAME swap|gone|cut ...: this is what keeps the invariant NAME.
-inv() { label="$1 "; "${@:2}"; label=; }
 
 f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
 u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h a=bpf/ask.bpf.h
@@ -412,37 +390,13 @@ mark='#include <linux/types.h>'
 new=$'__attribute__((section(".rodata.mutation"), used))\nconst volatile __u32 weft_mutation = 0;'
 printf '%s\n' "${src/"$mark"/"$mark"$'\n'"$new"}" >$c/psn.h
 
-# Is mutation $1 asked for?
-chosen() {
-	local o
-
-	[ ${#only[@]} -gt 0 ] || return 0
-	for o in "${only[@]}"; do
-		# shellcheck disable=SC2053 # a pattern
-		[[ $1 == "$o" || ${names[$1 - 1]} == "$o "* || ${tests[$1 - 1]} == $o ]] && return 0
-	done
-	return 1
-}
-picked=()
-for ((i = 1; i <= ${#names[@]}; i++)); do
-	chosen "$i" && picked+=("$i")
-done
+mutants_pick "$@"
 
 jobs_begin "$work/said"
-report() { # STATUS TEXT
-	[ "$1" -eq 0 ] && echo "ok - $2" || echo "not ok - $2"
-}
-# What keeps it from beginning: the only test there is.
-fail() {
-	job report 1 "$1"
-	jobs_end
-	exit
-}
-[ "$bad" -eq 0 ] || fail "every mutation finds its place in the sources"
-[ ${#picked[@]} -gt 0 ] || fail "there is a mutation like that: ${only[*]}"
+mutants_placed
 ${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
 	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c ||
-	fail "the mutated sources compile"
+	mutants_fail "the mutated sources compile"
 export WEFT_BPF_OBJ=$work/weft.bpf.o CMOCKA_MESSAGE_OUTPUT=STDOUT
 
 unbroken() {

@@ -347,6 +347,7 @@ else
 	net waits
 	# the longest first
 	have tests/sim && fills sim-mutants 1800 tests/sim/mutate.sh
+	have tests/unit/mutate.sh && fills unit-mutants 600 tests/unit/mutate.sh
 	each fills matrix 1800 tests/matrix/test_arm64.sh tests/matrix/test_compilers.sh
 	fills lint 1800 tools/lint.sh
 	have tests/sim && {

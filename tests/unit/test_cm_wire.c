@@ -144,6 +144,9 @@ static void parse__refusal(void **state)
 	assert_int_equal(got.refusal, WEFT_CM_R_ROUTE);
 	m.priv_len = 1;
 	assert_int_equal(weft_cm_parse(buf, weft_cm_format(&m, buf), WEFT_CM_REPLY, &got), -EPROTO);
+	m.priv_len = 0;
+	m.type = WEFT_CM_REQUEST; /* that cannot refuse */
+	assert_int_equal(weft_cm_parse(buf, weft_cm_format(&m, buf), m.type, &got), -EPROTO);
 }
 
 /* Both sides come to the same answer. */
@@ -206,7 +209,10 @@ static void parse__random_bytes(void **state)
 			buf[j] = random();
 		/* most must get past the first checks to be worth anything */
 		if (len >= 12 && i % 4) {
-			memcpy(buf, "WEFT\0\2\0\2\0\1", 10);
+			cm_put(buf, WEFT_CM_MAGIC, 4);
+			cm_put(buf + 4, WEFT_CM_VER, 2);
+			cm_put(buf + 6, WEFT_WIRE_VER, 2);
+			cm_put(buf + 8, WEFT_CM_REQUEST, 2);
 			buf[10] = 0;
 		}
 		r = weft_cm_parse(buf, len, WEFT_CM_REQUEST, &got);

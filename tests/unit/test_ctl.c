@@ -156,6 +156,13 @@ static void tick__looks(void **state)
 	pass(490);
 	assert_in_range(looks, 50, 130);
 	assert_int_equal(failed, 0);
+	/* nor too early, when the timer is */
+	ring.tx_una++;
+	one_tick();
+	looks = 0;
+	now += MS;
+	tick(&ctl, now);
+	assert_int_equal(looks, 0);
 }
 
 static void tick__quiet(void **state)

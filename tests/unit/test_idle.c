@@ -143,17 +143,20 @@ static void idle__alive(void **state)
 static void idle__gone(void **state)
 {
 	static const unsigned idle[] = { 2000, 2500, 5000, 20000, 600000 };
+	static const unsigned asked[] = { 1, 1, 2, 8, 60 }; /* s, by the kernel */
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
 		begin(idle[i]);
+		assert_int_equal(keep, asked[i]);
+		assert_int_equal(suspect(&qp), (asked[i] * 1000 + 300) * MS);
 		pass(suspect(&qp) / MS - 1, false);
 		assert_int_equal(pings, 0);
 		pass(2, false);
 		assert_int_equal(pings, 1);
 		pass(idle[i] - suspect(&qp) / MS - 2, false);
 		assert_int_equal(doomed, 0);
-		pass(202, false);
+		pass(3, false);
 		assert_int_equal(doomed, WEFT_WC_RETRY_EXC_ERR);
 		assert_int_equal(pings, 1);
 		/* of a QP that fails nothing more is asked */
@@ -236,18 +239,19 @@ static void idle__link_down(void **state)
 	assert_int_equal(doomed, WEFT_WC_DEV_ERR);
 }
 
-/* Never, not of who has failed, and not of who has said that it ends. */
+/* Never, not of who is not connected or has failed, and not of who has said that it ends. */
 static void idle__not_asked(void **state)
 {
 	(void)state;
 	begin(UINT32_MAX);
 	assert_int_equal(fires, 0);
 	pass(10000, false);
-	for (int way = 0; way < 3; way++) {
+	for (int way = 0; way < 4; way++) {
 		begin(2500);
 		qp.status = way == 0;
 		qp.cm_over = way == 1;
 		qp.doom_ns = way == 2;
+		qp.idle_on = way != 3;
 		pass(10000, false);
 		assert_int_equal(pings, 0);
 		assert_int_equal(doomed, 0);

@@ -16,7 +16,7 @@ trap 'exit 143' TERM
 mkdir "$work/tests" && cp -r user include "$work" && cp -r tests/unit "$work/tests" || exit 1
 cd "$work" || exit 1
 
-c=user/ctl.c e=user/event.c i=user/idle.c w=user/cm_wire.h
+c=user/ctl.c e=user/event.c i=user/idle.c w=user/cm_wire.h r=user/recv.c s=user/state.c
 
 # ---- idle peers ----
 gone idle__gone $i 's < 1' 'return s < 1'
@@ -102,6 +102,52 @@ gone match__reasons $w 'a->window != b->window'
 gone match__reasons $w 'a->atomics != b->atomics'
 swap match__reasons $w '(a->features & b->features & WEFT_CM_F_ATOMIC)' 1
 gone bye__round_trip $w 'cm_get(buf, 4) != WEFT_CM_BYE_MAGIC'
+
+# ---- receives ----
+swap recv__own $r 'rq->depth < depth' 'rq->depth * 2 <= depth'
+gone recv__shared $r used 'if (used)'
+swap recv__shared $r rq-\>shared 0 $'return;\n\tif (rq->shared)'
+cut recv__resume $r 'weft_doorbell(qp->dev, qp->num, WEFT_DB_RESUME, len)'
+gone recv__malformed $r 'r->nsge > WEFT_RECV_SGE_MAX'
+gone recv__malformed $r '(r->nsge && !r->sge)'
+swap recv__malformed $r '!weft_sge_ok(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE)' 0
+cut recv__own $r 'memset(e->sge, 0, sizeof(e->sge))'
+cut recv__flush $r 'e->status = 0'
+swap recv__own $r '!__atomic_load_n(&rq->busy[*at], __ATOMIC_ACQUIRE)' 1
+swap recv__shared $r 'rq->nspare != 0' 1
+gone recv__malformed $r 'n < 1' 'if (n < 1)'
+swap recv__malformed $r '!qp->rq' 0
+gone recv__malformed $r '__atomic_load_n(&qp->status, __ATOMIC_RELAXED)'
+gone recv__resume $r 'weft_ring_offer(qp->ring, &qp->rq->head->prod, qp->rq->prod)'
+gone recv__resume $r 'qp->waits' 'if (qp->waits'
+gone recv__resume $r 'weft_ring_offer(qp->ring, &qp->ring->rq_polled, polled)'
+swap recv__shared_flush $r 'weft_rq_bound(qp->ring->bind, rsn, at) == WEFT_RQ_OK' '(weft_rq_bound(qp->ring->bind, rsn, at), 1)'
+gone recv__flush $r '!rq->shared && end > rq->depth'
+swap recv__flush $r 'rq->busy[*at]' 1 '&& rq->busy[*at]'
+cut recv__shared_flush $r 'qp->recv_flushed++' $'then */\n\t\tqp->recv_flushed++;'
+gone recv__written_over $r 'end - polled > WEFT_RQ_DEPTH'
+swap recv__written_over $r 'qp->rq->busy[at]' 1
+gone recv__flush $r 'status && polled == end && got < n'
+gone recv__flush $r 'status && next_flushed(qp, &at)'
+swap recv__solicited $r '!sol' 1
+swap recv__flush $r WEFT_WC_LOC_LEN_ERR WEFT_WC_LOC_PROT_ERR 'return WEFT_WC_LOC_LEN_ERR'
+swap recv__flush $r WEFT_WC_FLUSH_ERR WEFT_WC_GENERAL_ERR 'return WEFT_WC_FLUSH_ERR'
+
+# ---- the states that an application gives ----
+gone state__in_error $s 'weft_qp_status(qp) || __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)'
+gone state__in_error $s '__atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)' '|| __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)'
+gone state__in_error $s '!why'
+at=$'weft_qp_state(qp) == WEFT_QPS_ERR)\n\t\treturn not_connected(qp);\n\t__atomic_store_n(&qp->drained'
+gone state__in_error $s 'weft_qp_state(qp) == WEFT_QPS_ERR' "$at, true"
+gone state__in_error $s 'weft_qp_state(qp) == WEFT_QPS_ERR' "$at, false"
+cut state__drain $s '__atomic_store_n(&qp->drained, true, __ATOMIC_RELEASE)'
+cut state__drain $s '__atomic_store_n(&qp->drained, false, __ATOMIC_RELEASE)'
+gone state__drain $s 'weft_ctl_outstanding(qp)'
+gone state__drain $s 'weft_now_ns() >= until'
+gone state__drain $s 'weft_qp_state(qp) == WEFT_QPS_ERR' 'return weft_qp_state(qp) == WEFT_QPS_ERR'
+gone state__disconnect $s err 'return err ? err'
+gone state__one_reason $s '!weft_qp_fail_begin(qp, WEFT_WC_FLUSH_ERR)'
+cut state__abort $s 'weft_qp_fail_stop(&qp, 1)'
 
 # ---- events ----
 gone event__in_order $e 'e->n && !e->marked'

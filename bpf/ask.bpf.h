@@ -83,6 +83,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	enum weft_rx_verdict v;
 	__u32 code, psn, len, last, at;
 	bool read;
+	int done;
 
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
@@ -98,16 +99,12 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (read ? !segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)
 		 : !last)
 		return drop(st, length);
-	code = READ_ONCE(q->rx.err);
-	if (unlikely(code)) {
-		st->drop.closed++;
-		return refuse(ctx, ctl, wk, slot, code);
-	}
+	done = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	if (done >= 0)
+		return done;
 	/* first: what has been carried out must be told */
 	if (frame_resize(ctx, frame_len(ctx), p->hl + len))
 		return ask_clone(ctx, st, ctl, wk);
-	if (unlikely(weft_rx_lags(&q->rx, psn)))
-		rx_advance(ctl, ring, slot);
 	v = take_psn(ctl, &q->rx, psn);
 	if (v == WEFT_RX_NEW)
 		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_QUIET : WEFT_RX_MORE);

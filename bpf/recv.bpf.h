@@ -234,13 +234,9 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	send = p->u.h.op == WEFT_OP_SEND;
 	if (!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last))
 		return drop(st, length);
-	code = READ_ONCE(q->rx.err);
-	if (unlikely(code)) {
-		st->drop.closed++;
-		return refuse(ctx, ctl, wk, slot, code);
-	}
-	if (unlikely(weft_rx_lags(&q->rx, psn)))
-		rx_advance(ctl, ring, slot);
+	got = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	if (got >= 0)
+		return got;
 	/* before the look: what is posted after a look that was in vain must be news to the peer */
 	epoch = rq_epoch(ctl, ring);
 	v = take_psn(ctl, &q->rx, psn);

@@ -256,6 +256,26 @@ STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 
 	return 0;
 }
 
+/*
+ * What each request goes through before its PSN is taken: was something refused before, is the
+ * window where the peer takes it to be? -1: go on; else a verdict. Not a step of its own: every packet
+ * would pay for the call.
+ */
+static __always_inline int rx_begin(struct xdp_md *ctx, const struct weft_qpctl *ctl,
+				    struct work *wk, struct weft_stats *st, struct weft_qprx *q,
+				    struct weft_ring *ring, __u32 slot)
+{
+	__u32 code = READ_ONCE(q->rx.err);
+
+	if (unlikely(code)) {
+		st->drop.closed++;
+		return refuse(ctx, ctl, wk, slot, code);
+	}
+	if (unlikely(weft_rx_lags(&q->rx, bpf_ntohl(wk->pkt.u.h.psn))))
+		rx_advance(ctl, ring, slot);
+	return -1;
+}
+
 STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		 struct weft_stats *st, __u32 slot)
 {
@@ -265,7 +285,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	__u64 off = 0;
-	int last;
+	int last, done;
 
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
@@ -280,14 +300,9 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	last = p->u.h.flags & WEFT_F_LAST;
 	if (!segment_ok(len, moff, mlen, last))
 		return drop(st, length);
-
-	code = READ_ONCE(q->rx.err);
-	if (unlikely(code)) {
-		st->drop.closed++;
-		return refuse(ctx, ctl, wk, slot, code);
-	}
-	if (unlikely(weft_rx_lags(&q->rx, psn)))
-		rx_advance(ctl, ring, slot);
+	done = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	if (done >= 0)
+		return done;
 	v = take_psn(ctl, &q->rx, psn);
 	if (v == WEFT_RX_NEW)
 		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_ARRIVAL : WEFT_RX_MORE);

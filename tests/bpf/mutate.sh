@@ -81,7 +81,7 @@ gone target__other_pd $r 'unlikely(code)' $'unlikely(code))\n'
 gone target__pool_gone $r 'unlikely(place_in_order(ctx, ctl, pool, off, p->hl, len, last))'
 cut target__other_pd $r 'q->rx.err = code'
 cut target__other_pd $r 'WRITE_ONCE(ring->rx_err, code)'
-gone target__no_right $r 'unlikely(code)' 'unlikely(code)) {'
+gone target__no_right $r 'READ_ONCE(q->rx.err)'
 swap place__near_the_edge $f 'WEFT_CHUNK - o' 'WEFT_CHUNK - o - 1' 'n = WEFT_CHUNK - o;'
 n='((n - 1) & (EDGE - 1)) + 1'
 swap place__lengths $f "$n" '((n - 2) & (EDGE - 1)) + 1'
@@ -89,7 +89,8 @@ swap fill__frame $f "$n" '((n - 3) & (EDGE - 1)) + 1'
 gone ack__duplicates $r 'v == WEFT_RX_DUP'
 gone ack__busy $r 'v == WEFT_RX_BUSY'
 gone ack__window $c/rx_track.h 'd >= WEFT_WIN'
-gone ack__lagging_window $r 'unlikely(weft_rx_lags(&q->rx, psn))'
+lags='unlikely(weft_rx_lags(&q->rx, bpf_ntohl(wk->pkt.u.h.psn)))'
+gone ack__lagging_window $r "$lags"
 gone ack__busy $c/rx_track.h 'd < 0' 'if (d < 0)'
 
 # ---- strict order ----
@@ -282,7 +283,7 @@ swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
 # ---- READs and atomics: what is carried out ----
 gone refuse__shape $a '!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)'
 gone refuse__shape $a '!last' ': !last'
-gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code)) {\n\t\tst'
+gone refuse__rights $r 'READ_ONCE(q->rx.err)'
 gone refuse__rights $a 'unlikely(code)' $'if (unlikely(code)) {\n\t\t\tif'
 swap refuse__bounds $a mlen len 'WEFT_ACCESS_REMOTE_READ, moff, mlen'
 swap refuse__rights $a WEFT_ACCESS_REMOTE_READ WEFT_ACCESS_REMOTE_WRITE
@@ -295,7 +296,7 @@ gone small__answer_in_a_clone $a 'frame_resize(ctx, frame_len(ctx), p->hl + len)
 cut small__answer_in_a_clone $a 'count(st, regrown)'
 gone small__answer_in_a_clone $w 'unlikely(db.op == WEFT_DB_ASK)'
 swap small__answer_in_a_clone $w 'db->claimed != 0' 0
-gone ask__window $a 'unlikely(weft_rx_lags(&q->rx, psn))'
+gone ask__window $r "$lags"
 gone ask__window $a 'v == WEFT_RX_OUT'
 gone ask__window $a 'v == WEFT_RX_BUSY'
 gone ask__atomic_duplicates $a 'v == WEFT_RX_DUP'

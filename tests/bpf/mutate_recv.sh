@@ -5,7 +5,7 @@ x=bpf/recv.bpf.h
 
 # ---- what takes a receive ----
 gone recv__shape $x '!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)'
-gone recv__window $x 'unlikely(weft_rx_lags(&q->rx, psn))'
+gone recv__window $r "$lags"
 swap recv__write_segments $x '(send || last)' 1
 swap recv__pieces $x '(send || last)' last
 cut none__and_then $x 'weft_rx_give_back(&q->rx, psn)'
@@ -14,8 +14,8 @@ gone none__and_then $x '!got'
 gone recv__duplicates $x 'v == WEFT_RX_DUP'
 gone recv__window $x 'v == WEFT_RX_BUSY'
 gone recv__window $x 'v != WEFT_RX_NEW'
-gone badrecv__too_long $x 'unlikely(code)' $'if (unlikely(code)) {\n\t\tst'
-gone badrecv__too_long $x 'unlikely(code)' $'if (unlikely(code)) {\n\t\tif'
+gone badrecv__too_long $r 'READ_ONCE(q->rx.err)'
+gone badrecv__too_long $x 'unlikely(code)'
 gone badrecv__too_long $x 'mlen > weft_rqe_room(wk->sge)'
 cut badrecv__too_long $x 'WRITE_ONCE(e->status, code)'
 swap badrecv__huge $c/recv.h 'room += sge[i].len' 'room = (__u32)(room + sge[i].len)'

@@ -287,6 +287,25 @@ static void rnr__an_ack_resumes(void **state)
 	}
 }
 
+/*
+ * LOOK, `us` microseconds after the last attempt, is too early when the next is due after `due`. Where
+ * a busy machine is late with it, it is done again.
+ */
+static void too_early(const struct fx_qp *q, uint32_t us, uint32_t due)
+{
+	static struct weft_tx tx, was;
+
+	fx_tx_get(q, &was);
+	do {
+		tx = was;
+		tx.rnr_ts = fx.t1 - WEFT_TICKS_US(us);
+		fx_tx_set(q, &tx);
+		fx_ring(q, WEFT_DB_LOOK);
+	} while (fx.t1 - tx.rnr_ts >= WEFT_TICKS_US(due));
+	assert_int_equal(fx.verdict, XDP_DROP);
+	expect_counters("doorbell absorbed");
+}
+
 /* Should the RESUME get lost: one packet, in growing intervals, on the timer's word alone. */
 static void rnr__probe(void **state)
 {
@@ -295,14 +314,13 @@ static void rnr__probe(void **state)
 	{
 		static struct weft_tx tx;
 
-		wait_for(q, 2, 1, 1000);
+		wait_for(q, 2, 1, 0);
 		for (uint32_t i = 0; i < 8; i++) {
 			uint32_t ts, shift = i < 5 ? i : 5;
 
-			assert_int_equal(fx_ring(q, WEFT_DB_LOOK), XDP_DROP);
-			expect_counters("doorbell absorbed");
+			too_early(q, 1000u << shift, 2000u << shift);
 			fx_tx_get(q, &tx);
-			tx.rnr_ts -= WEFT_TICKS_US(2000u << shift) - WEFT_TICKS_US(1000u << shift);
+			tx.rnr_ts -= WEFT_TICKS_US(1000u << shift);
 			fx_tx_set(q, &tx);
 			/* posts are no clock */
 			assert_int_equal(fx_ring(q, WEFT_DB_POST), XDP_DROP);
@@ -315,9 +333,6 @@ static void rnr__probe(void **state)
 			refused(q, 0, ts, 1, XDP_DROP, "rx_ack rx_rnr absorbed");
 			fx_tx_get(q, &tx);
 			assert_int_equal(tx.losses, 0);
-			shift = i + 1 < 5 ? i + 1 : 5;
-			tx.rnr_ts -= WEFT_TICKS_US(1000u << shift);
-			fx_tx_set(q, &tx);
 		}
 		/* that a receive was taken counts as an answer, and the next probe is early again */
 		resumed(q, 2, XDP_REDIRECT, "rx_resume doorbell spawned=2");

@@ -232,6 +232,10 @@ static __always_inline int copy(struct xdp_md *ctx, __u32 pool, __u64 off, __u32
 	p = chunk_get(pool, off >> WEFT_CHUNK_SHIFT);
 	if (!p)
 		return -1;
+	/* again: it may have been put away before it was looked at, which 6.1's verifier does not see through */
+	opaque(o);
+	if (o > WEFT_CHUNK - EDGE)
+		return -1;
 	n = ((n - 1) & (EDGE - 1)) + 1;
 	opaque(n);
 	return (store ? bpf_xdp_store_bytes(ctx, hl, p + o, n)

@@ -290,13 +290,25 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
  * A token that its QP gives up goes to the one that waits in slot work.hand, or
  * another: the control entry of the QP for which work.seg is claimed, or NULL.
  */
-static __always_inline struct weft_qpctl *hand_over(struct weft_stats *st, struct work *wk)
+static __always_inline struct weft_qpctl *hand_over(struct xdp_md *ctx, struct weft_stats *st,
+						    struct work *wk, enum weft_verdict *v)
 {
 	struct weft_devcfg *cfg = cfg_get();
+	struct weft_devrun *run = run_get();
 	struct weft_qpctl *ctl;
+	int cpu;
 
-	if (!cfg)
+	*v = V_DROP;
+	if (!cfg || !run)
 		return NULL;
+	ctl = ctl_get(wk->hand);
+	cpu = ctl ? roomy_cpu(cfg, run, ctl, my_domain(cfg), wk->hand) : -1;
+	if (cpu >= 0 && !make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0)) {
+		count(st, moved);
+		*v = verdict_redirect(st, bpf_redirect_map(&cpus, cpu, 0));
+		return NULL;
+	}
+	*v = V_FILL;
 	for (int i = 1; i <= HAND_TRIES && wk->hand >= 0; i++) {
 		ctl = ctl_get(wk->hand);
 		if (ctl && claim_clone(ctl->qpn, 0, 0) == V_FILL) {
@@ -306,6 +318,7 @@ static __always_inline struct weft_qpctl *hand_over(struct weft_stats *st, struc
 		wk->hand = i < HAND_TRIES ? next_turn(my_domain(cfg)) : -1;
 	}
 	count(st, absorbed);
+	*v = V_DROP;
 	return NULL;
 }
 

@@ -47,57 +47,97 @@ static __always_inline void account_delta(struct weft_devrun *run, __s32 delta)
 		__sync_fetch_and_add(&run->active, delta);
 }
 
+#define WAIT_BITS  64
+#define WAIT_WORDS (WEFT_QPS_MAX / WAIT_BITS)
+
 /*
  * With more QPs than tokens, those that have none wait, and get theirs from the
  * others in turn: tokens that come back go to them, whether their process runs or not (I9).
  */
 static __always_inline void wait_turn(struct weft_devrun *run, __u32 dom, __u32 slot)
 {
-	__u32 *w = &run->dom[dom & (WEFT_DOMAINS - 1)].wait[slot / 32 & (WEFT_QPS / 32 - 1)];
+	__u32 at = slot / WAIT_BITS & (WAIT_WORDS - 1);
 
-	weft_fetched(__sync_fetch_and_or(w, 1u << (slot & 31)));
+	dom &= WEFT_DOMAINS - 1;
+	weft_fetched(__sync_fetch_and_or(&run->dom[dom].wait[at], 1ull << slot % WAIT_BITS));
+	/* behind it: who clears this bit looks at the word once more, see waiting() */
+	if (!(READ_ONCE(run->dom[dom].any) & 1u << at))
+		weft_fetched(__sync_fetch_and_or(&run->dom[dom].any, 1u << at));
 }
 
 /* It need not wait any more. Was it waiting? */
 static __always_inline bool wait_over(struct weft_devrun *run, __u32 dom, __u32 slot)
 {
-	__u32 *w = &run->dom[dom & (WEFT_DOMAINS - 1)].wait[slot / 32 & (WEFT_QPS / 32 - 1)];
-	__u32 bit = 1u << (slot & 31);
+	__u64 *w = &run->dom[dom & (WEFT_DOMAINS - 1)].wait[slot / WAIT_BITS & (WAIT_WORDS - 1)];
+	__u64 bit = 1ull << slot % WAIT_BITS;
 
 	return READ_ONCE(*w) & bit && __sync_fetch_and_and(w, ~bit) & bit;
 }
 
-/* Does any? All of the list in four loads from a line that the caller has read: in a full domain each ACK asks. */
+/*
+ * A QP that others wait for keeps its token for a few packets: what a packet costs is for the most
+ * part to fetch its QP's state into the cache.
+ */
+#define TURN 8
+
+static __always_inline bool turn_over(__u32 psn)
+{
+	return !(psn & (TURN - 1));
+}
+
+/* May any wait? From a line that the caller has read: in a full domain each ACK asks. */
 static __always_inline bool any_waits(const struct weft_devrun *run, __u32 dom)
 {
-	const __u64 *w = (const __u64 *)run->dom[dom & (WEFT_DOMAINS - 1)].wait;
+	return READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].any) != 0;
+}
 
-	return (READ_ONCE(w[0]) | READ_ONCE(w[1]) | READ_ONCE(w[2]) | READ_ONCE(w[3])) != 0;
+/*
+ * A word of the list that had bits. One that has none is forgotten; should another CPU, which misses
+ * it for that instant, let a token go, then this one's goes to who has come meanwhile.
+ */
+static __always_inline __u64 waiting(struct weft_devrun *run, __u32 dom, __u32 at)
+{
+	const __u64 *w = &run->dom[dom].wait[at];
+	__u64 m = READ_ONCE(*w);
+
+	if (m)
+		return m;
+	weft_fetched(__sync_fetch_and_and(&run->dom[dom].any, ~(1u << at)));
+	m = READ_ONCE(*w);
+	if (m)
+		weft_fetched(__sync_fetch_and_or(&run->dom[dom].any, 1u << at));
+	return m;
 }
 
 /* The slot of the QP whose turn it is, which then waits no more, or -1. */
 STEP int next_turn(__u32 dom)
 {
 	struct weft_devrun *run = run_get();
-	__u32 turn, at, m;
+	__u32 turn, first, any, at;
+	__u64 m;
 
 	if (!run)
 		return -1;
 	dom &= WEFT_DOMAINS - 1;
+	any = READ_ONCE(run->dom[dom].any);
+	if (!any)
+		return -1;
 	turn = READ_ONCE(run->dom[dom].turn);
+	at = first = turn / WAIT_BITS & (WAIT_WORDS - 1);
 	/* the first word twice: from the turn on, and at last what is before it */
-	for (__u32 i = 0; i <= WEFT_QPS / 32; i++) {
-		at = (turn / 32 + i) & (WEFT_QPS / 32 - 1);
-		m = READ_ONCE(run->dom[dom].wait[at]);
-		if (!i)
-			m &= ~0u << (turn & 31);
-		if (!m)
-			continue;
-		at = at * 32 + weft_ctz(m);
-		WRITE_ONCE(run->dom[dom].turn, at + 1);
-		return wait_over(run, dom, at) ? (__s32)at : -1;
+	m = READ_ONCE(run->dom[dom].wait[at]) & ~0ull << turn % WAIT_BITS;
+	/* the one behind it is bit 0, itself the last */
+	any = any >> (first + 1) % 32 | any << (31 - first);
+	for (__u32 i = 0; i < WAIT_WORDS && !m && any; i++) {
+		at = (first + 1 + weft_ctz(any)) & (WAIT_WORDS - 1);
+		any &= any - 1;
+		m = waiting(run, dom, at);
 	}
-	return -1;
+	if (!m)
+		return -1;
+	at = at * WAIT_BITS + weft_ctz(m);
+	WRITE_ONCE(run->dom[dom].turn, at + 1);
+	return wait_over(run, dom, at) ? (__s32)at : -1;
 }
 
 /* Tokens that the QP of this slot may start in this domain now: want, within the device's budget. */
@@ -243,6 +283,27 @@ static __always_inline bool astray(const struct weft_qpctl *ctl, const struct we
 {
 	return (ctl->flags & WEFT_QPF_STRICT) && !(ctl->doms >> (dom & (WEFT_DOMAINS - 1)) & 1) &&
 	       (weft_tx_busy(tx) & ctl->doms);
+}
+
+/*
+ * Of more QPs than tokens all may wait in one domain, and the tokens be there: a CPU of another where
+ * the QP of this slot may have tokens and there are far fewer, or -1.
+ */
+static __always_inline int roomy_cpu(const struct weft_devcfg *cfg, const struct weft_devrun *run,
+				     const struct weft_qpctl *ctl, __u32 dom, __u32 slot)
+{
+	__u32 others = ctl->doms & ~(1u << (dom & (WEFT_DOMAINS - 1))), d;
+	/* not always the same, if there are several */
+	__u32 from = others & ~0u << slot % WEFT_DOMAINS;
+	__s32 there;
+
+	/* without others this one, which has no fewer */
+	d = weft_ctz(from ? from : others) & (WEFT_DOMAINS - 1);
+	there = READ_ONCE(run->dom[d].inflight);
+	if (there >= (__s32)cfg->budget ||
+	    there + 2 * TURN > READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight))
+		return -1;
+	return ctl->cpu_of[d];
 }
 
 /* How many tokens one domain should hold of a window of wnd. */

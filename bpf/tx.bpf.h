@@ -355,7 +355,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (!sq)
 		return drop(st, owner);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
-	if (unlikely(room <= 0) && any_waits(run, dom))
+	if (unlikely(room <= 0) && turn_over(a.psn) && any_waits(run, dom))
 		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);

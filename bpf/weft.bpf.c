@@ -137,8 +137,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 		v = tx_ack(ctx, ctl, wk, st, slot);
 		tele_ack(wk, slot);
 		if (unlikely(v == V_HAND)) {
-			ctl = hand_over(st, wk);
-			v = ctl ? V_FILL : V_DROP;
+			ctl = hand_over(ctx, st, wk, &v);
 		}
 		return v == V_FILL && ctl ? fill_or_clone(ctx, st, ctl, wk) : v;
 	default:

@@ -102,6 +102,7 @@ static int set_cfg(struct weft_dev *dev, struct weft_bpf *skel, const struct wef
 		.port = opts->port ? opts->port : WEFT_UDP_PORT,
 		.queues = veth ? queues : 0,
 		.cpus = nic->cpu_mask,
+		.qps = weft_obj_qps(skel, 0),
 	};
 	uint32_t key = 0;
 
@@ -296,6 +297,14 @@ static int set_up(struct weft_dev *dev, const struct weft_open_opts *opts,
 	return join ? join_dispatcher(dev) : attach_nic(dev, link, skel, db);
 }
 
+/* For this process alone it need not hold fewer than it can use. */
+static uint32_t qps_wanted(const struct weft_open_opts *opts)
+{
+	if (opts->device_qps)
+		return opts->device_qps;
+	return opts->qps == WEFT_QPS_ALL || opts->qps < WEFT_QPS ? WEFT_QPS : opts->qps;
+}
+
 int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 		const struct weft_link *link, const struct weft_nic_prog *found)
 {
@@ -331,6 +340,8 @@ int weft_attach(struct weft_dev *dev, const struct weft_open_opts *opts,
 				"the driver would crash the kernel with XDP: %s", why);
 	}
 	err = weft_obj_open(dev, there ? &from : NULL, &skel);
+	if (!err)
+		weft_obj_qps(skel, qps_wanted(opts));
 	if (!err && found->used)
 		err = weft_adopt_blank(dev, skel);
 	if (!err)

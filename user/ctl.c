@@ -149,7 +149,7 @@ static bool due(const struct weft_qp *qp, uint64_t now)
 /* One grace period for all. */
 static void fail_due(struct weft_ctl *c, uint64_t now)
 {
-	struct weft_qp *batch[WEFT_PROC_QPS];
+	struct weft_qp **batch = c->batch;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < c->n; i++)
@@ -423,12 +423,13 @@ static void release(struct weft_ctl *c)
 	if (c->ep_fd >= 0)
 		close(c->ep_fd);
 	pthread_mutex_destroy(&c->lock);
+	free(c->batch);
 	free(c);
 }
 
 int weft_ctl_start(struct weft_dev *dev)
 {
-	struct weft_ctl *c = calloc(1, sizeof(*c));
+	struct weft_ctl *c = calloc(1, sizeof(*c) + dev->nrings * sizeof(c->qp[0]));
 	sigset_t all, old;
 	int err;
 
@@ -443,7 +444,9 @@ int weft_ctl_start(struct weft_dev *dev)
 	c->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	c->idle_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	c->idle_at = UINT64_MAX;
-	err = c->ep_fd < 0 || c->idle_fd < 0 || c->kick_fd < 0 || c->lost_fd < 0 || c->timer_fd < 0
+	c->batch = calloc(dev->nrings, sizeof(c->batch[0]));
+	err = !c->batch || c->ep_fd < 0 || c->idle_fd < 0 || c->kick_fd < 0 || c->lost_fd < 0 ||
+			      c->timer_fd < 0
 		      ? -errno
 		      : weft_ctl_link_open(c);
 	if (!err)

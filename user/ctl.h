@@ -22,7 +22,8 @@ struct weft_ctl {
 	uint64_t idle_at;          /* ns: when it fires */
 	unsigned smooth;
 	unsigned n;
-	struct weft_qp *qp[WEFT_PROC_QPS];
+	struct weft_qp **batch; /* fail_due() */
+	struct weft_qp *qp[];   /* [dev->nrings] */
 };
 
 /* The QP will fail for this reason, after `delay` ns at most; the first reason stands. Locked. */

@@ -17,8 +17,8 @@ struct weftd_mine {
 	uint32_t mrs[WEFT_MRS / 32];
 	uint32_t cqs[WEFT_CQS / 32];
 	uint32_t rqs[WEFT_RQS / 32];
-	uint32_t qps[WEFT_QPS / 32];
-	uint32_t failed[WEFT_QPS / 32]; /* of those: in error, which weftd may not know */
+	uint32_t qps[WEFT_QPS_MAX / 32];
+	uint32_t failed[WEFT_QPS_MAX / 32]; /* of those: in error, which weftd may not know */
 };
 
 struct weftd_hello {
@@ -27,12 +27,15 @@ struct weftd_hello {
 	uint32_t slot; /* WEFTD_NEW, or come back with the token */
 	uint64_t token[2];
 	uint16_t port; /* as in weft_open_opts */
-	uint8_t csum, pad[5];
+	uint8_t csum, pad;
+	uint16_t qps;
+	uint8_t pad1[2];
 	struct weftd_mine mine;
 };
 struct weftd_welcome { /* of a new process with descriptors: slot, rings, liveness, doorbell */
 	uint32_t slot;
 	uint32_t ifindex;
+	uint32_t rings, pad;
 	uint64_t token[2];
 	struct weft_devcfg cfg;
 };
@@ -46,7 +49,7 @@ struct weftd_size {
 struct weftd_nums { /* MR keys or QP numbers */
 	uint32_t n;
 	uint32_t state; /* of QPs */
-	uint32_t num[WEFT_PROC_QPS];
+	uint32_t num[WEFT_STOP_MAX];
 };
 struct weftd_take {
 	uint32_t ring, depth, cwnd, nev;

@@ -198,7 +198,7 @@ static void leave(struct weft_dev *dev)
 
 int weft_dev_map_rings(struct weft_dev *dev)
 {
-	size_t len = sizeof(struct weft_ring) * WEFT_PROC_QPS;
+	size_t len = sizeof(struct weft_ring) * dev->nrings;
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, dev->rings_fd, 0);
 
 	if (p == MAP_FAILED)
@@ -213,7 +213,7 @@ int weft_dev_open_rings(struct weft_dev *dev)
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 
 	dev->rings_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "weft_rings", sizeof(uint32_t),
-				       sizeof(struct weft_ring), WEFT_PROC_QPS, &opts);
+				       sizeof(struct weft_ring), dev->nrings, &opts);
 	if (dev->rings_fd < 0)
 		return -errno;
 	if (bpf_map_update_elem(dev->maps.rings, &dev->slot, &dev->rings_fd, BPF_ANY))
@@ -238,7 +238,11 @@ static int settle_in(struct weft_dev *dev, const struct weft_open_opts *opts)
 {
 	int err;
 
-	err = weft_pins_open_maps(dev) ?: weft_pins_check_opts(dev, opts) ?: weft_pins_take_slot(dev);
+	err = weft_pins_open_maps(dev) ?: weft_pins_check_opts(dev, opts);
+	if (err)
+		return err;
+	dev->nrings = weft_pins_rings(dev, opts->qps);
+	err = weft_pins_take_slot(dev);
 	if (err)
 		return err;
 	if (opts->persist)
@@ -271,7 +275,7 @@ void weft_dev_drop_fds(struct weft_dev *dev)
 	close_fd(&dev->db_fd);
 	close_fd(&dev->xsk_fd);
 	if (dev->rings)
-		munmap(dev->rings, sizeof(struct weft_ring) * WEFT_PROC_QPS);
+		munmap(dev->rings, sizeof(struct weft_ring) * dev->nrings);
 	dev->rings = NULL;
 	close_fd(&dev->rings_fd);
 	weft_pins_drop_slot(dev);
@@ -378,19 +382,6 @@ static bool taken_down(const struct weft_dev *dev)
 	       !weft_td_complete(dev->pin_fd) || !weft_td_linked(dev->pin_fd, dev->pin_dir);
 }
 
-/* Options of a program built against an older header are shorter. */
-int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o)
-{
-	memset(o, 0, sizeof(*o));
-	if (!in)
-		return 0;
-	if (in->size < offsetof(struct weft_open_opts, port) || in->size > sizeof(*o))
-		return weft_err(EINVAL, ifname ? ifname : "open",
-				"options of %zu bytes are not known; set their size", in->size);
-	memcpy(o, in, in->size);
-	return 0;
-}
-
 int weft_dev_enter_direct(struct weft_dev *dev, const struct weft_open_opts *opts)
 {
 	int ns, err, races = 3;
@@ -456,8 +447,9 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 		return err;
 	if (!out || !ifname)
 		return weft_err(EINVAL, ifname ? ifname : "open", "an argument is NULL; pass it");
-	if (opts.port == 4791)
-		return weft_err(EINVAL, ifname, "port 4791 belongs to RoCEv2; choose another");
+	err = weft_dev_check_opts(ifname, &opts);
+	if (err)
+		return err;
 	err = weft_dev_new(ifname, &opts, &dev);
 	if (err)
 		return err;
@@ -474,14 +466,12 @@ int weft_open(const char *ifname, const struct weft_open_opts *options, struct w
 
 void weft_close(struct weft_dev *dev)
 {
-	struct weft_qp *qp;
 	struct weft_srq *srq;
 	struct weft_cq *cq;
 
 	if (!dev)
 		return;
-	while ((qp = LIST_FIRST(&dev->qps)))
-		weft_qp_close(qp);
+	weft_qp_destroy_those(dev);
 	while ((srq = LIST_FIRST(&dev->srqs)))
 		weft_srq_destroy(srq);
 	while ((cq = LIST_FIRST(&dev->cqs)))

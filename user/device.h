@@ -10,11 +10,14 @@
 	20000 /* patience at the door: others may be loading, one after the other */
 
 /* dev.c: a handle with its names and its namespace. */
-int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o);
 int weft_dev_new(const char *ifname, const struct weft_open_opts *opts, struct weft_dev **out);
 void weft_dev_free(struct weft_dev *dev);
 
-/* Rings of the slot, published; and mapped here. */
+/* dev_opts.c: those of weft_open(), whole; and whether they make sense. */
+int weft_dev_opts(const char *ifname, const struct weft_open_opts *in, struct weft_open_opts *o);
+int weft_dev_check_opts(const char *ifname, const struct weft_open_opts *o);
+
+/* dev.c: rings of the slot, published; and mapped here. */
 int weft_dev_open_rings(struct weft_dev *dev);
 int weft_dev_map_rings(struct weft_dev *dev);
 void weft_dev_drop_fds(struct weft_dev *dev);
@@ -53,6 +56,9 @@ int weft_pins_flock(int fd, int how, int timeout_ms);
 int weft_pins_open_maps(struct weft_dev *dev);
 void weft_pins_no_maps(struct weft_dev *dev); /* a handle without maps: before anything else */
 void weft_pins_close_maps(struct weft_dev *dev);
+/* How many rings a process gets that asks for so many QPs (weft_open_opts). */
+uint32_t weft_pins_rings(const struct weft_dev *dev, uint32_t qps);
+int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
 int weft_pins_take_slot(struct weft_dev *dev); /* with dead ones cleaned up on the way */
 /* Can what is asked for be had? Who came first has decided. */
 int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts);

@@ -243,7 +243,8 @@ static void rq_drop(struct weft_dev *dev, uint32_t idx)
 /* The control entry of this process's QP of that number, or NULL. */
 static struct weft_qpctl *mine(struct weft_dev *dev, uint32_t num)
 {
-	struct weft_qpctl *ctl = &dev->maps.ctl[WEFT_QPN_SLOT(num) & (WEFT_QPS - 1)];
+	uint32_t slot = WEFT_QPN_SLOT(num);
+	struct weft_qpctl *ctl = &dev->maps.ctl[slot < dev->maps.qps ? slot : 0];
 
 	return ctl->qpn == num && ctl->owner == dev->slot && ctl->state != WEFT_QP_FREE ? ctl
 											: NULL;
@@ -257,7 +258,7 @@ static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t
 
 	if (lock < 0)
 		return lock;
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+	for (uint32_t i = 0; i < dev->maps.qps; i++) {
 		struct weft_qpctl *ctl = &dev->maps.ctl[i];
 		uint32_t gen = ((ctl->qpn >> 16) + 1) & 0xffff;
 
@@ -277,7 +278,10 @@ static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t
 	}
 	weft_pins_unlock(lock);
 	if (err)
-		return weft_err(ENOSPC, dev->ifname, "all %d QPs are in use; close some", WEFT_QPS);
+		return weft_err(
+			ENOSPC, dev->ifname,
+			"all %u QPs of the device are in use; close some, or bring it up for more, see 'weft up help'",
+			dev->maps.qps);
 	return 0;
 }
 

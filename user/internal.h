@@ -38,8 +38,9 @@ struct weft_maps {
 	struct weft_devrun *run; /* atomics only */
 	struct weft_owners *own;
 	struct weft_mr_ent *mr; /* [WEFT_MRS] */
-	struct weft_qpctl *ctl; /* [WEFT_QPS] */
-	struct weft_tele *tele; /* [WEFT_QPS] */
+	uint32_t qps;           /* that the device holds */
+	struct weft_qpctl *ctl; /* [qps] */
+	struct weft_tele *tele; /* [qps] */
 	struct weft_devtele *dtele;
 };
 
@@ -199,13 +200,14 @@ struct weft_dev {
 	uint32_t slot;    /* process slot */
 	int xsk_fd;       /* in `xsks`: XDP sees that we live */
 	struct weft_maps maps;
-	int rings_fd; /* this process's rings: WEFT_PROC_QPS entries */
-	struct weft_ring *rings;
-	uint64_t ring_used; /* bit per ring */
-	int db_fd;          /* queue of the doorbell tap */
-	bool dead;          /* interface gone: everything fails with WEFT_WC_DEV_ERR */
-	bool db_gone;       /* or, with dead, only its doorbell; does not change after dead */
-	bool prog_gone;     /* likewise its program on the interface, which another had loaded */
+	uint32_t nrings; /* QPs that this process can hold */
+	int rings_fd;
+	struct weft_ring *rings;                /* [nrings] */
+	uint64_t ring_used[WEFT_PROC_MAX / 64]; /* bit per ring */
+	int db_fd;                              /* queue of the doorbell tap */
+	bool dead;        /* interface gone: everything fails with WEFT_WC_DEV_ERR */
+	bool db_gone;     /* or, with dead, only its doorbell; does not change after dead */
+	bool prog_gone;   /* likewise its program on the interface, which another had loaded */
 	uint32_t xdp_id;  /* control thread: of the program on the interface when it last looked */
 	uint64_t down_ns; /* when the link went down; 0: it is up */
 	LIST_HEAD(, weft_pool) pools;
@@ -388,6 +390,13 @@ bool weft_recv_ready(struct weft_qp *qp, bool sol);
 /* doorbell.c */
 int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsigned frame_len);
 
+/*
+ * rings.c, with dev->lock: as many in a row as the QP's send queue takes, zeroed. They are its own
+ * with weft_rings_give() to come.
+ */
+int weft_rings_take(struct weft_dev *dev, struct weft_qp *qp);
+void weft_rings_give(struct weft_dev *dev, const struct weft_qp *qp);
+
 /* qp.c */
 /* What a caller asks for, with the defaults filled in; -EINVAL. */
 int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o);
@@ -397,7 +406,8 @@ bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then */
 void weft_qp_fail_stop(struct weft_qp **qp, unsigned n);              /* then */
 void weft_qp_fail_end(struct weft_qp *qp);
 void weft_qp_destroy(struct weft_qp *qp);                  /* close, grace period, free the slot */
-void weft_qp_destroy_all(struct weft_qp **qp, unsigned n); /* in one grace period */
+void weft_qp_destroy_all(struct weft_qp **qp, unsigned n); /* few grace periods */
+void weft_qp_destroy_those(struct weft_dev *dev);          /* all that it has */
 enum weft_wc_status weft_nak_status(uint32_t code);
 struct weft_cm_msg;
 void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m); /* what we tell the peer */
@@ -406,6 +416,13 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 
 /* cm.c */
 void weft_cm_bye(struct weft_qp *qp, uint32_t code);
+
+/*
+ * listen.c: before a client is answered fn may change the options of weft_accept() for it, by its
+ * private data. Those options have all fields. Not while somebody accepts.
+ */
+typedef void (*weft_choose_fn)(void *arg, const void *priv, size_t len, struct weft_qp_opts *o);
+void weft_listener_choose(struct weft_listener *l, weft_choose_fn fn, void *arg);
 
 /* cq.c */
 void weft_cq_wake(struct weft_cq *cq);

@@ -96,6 +96,12 @@ int weft_listener_fd(struct weft_listener *l)
 	return l->ep_fd;
 }
 
+void weft_listener_choose(struct weft_listener *l, weft_choose_fn fn, void *arg)
+{
+	l->choose = fn;
+	l->choose_arg = arg;
+}
+
 /* ---- accept ---- */
 
 /* Answer a REQUEST: the QP is live before the peer may know of it. 0, -errno: see answer(). */
@@ -152,12 +158,20 @@ static int answer(struct weft_listener *l, struct pending *p, const struct weft_
 		  unsigned half_open)
 {
 	unsigned share = half_open + 1, turn = TURN_MS / share;
+	struct weft_qp_opts chosen;
+	struct weft_cm_msg theirs;
 	struct weft_qp *qp;
 	uint64_t rtt;
 	int err;
 
 	if (differs(l, p, opts))
 		return 0;
+	if (l->choose) {
+		weft_cm_parse(p->buf, p->got, WEFT_CM_REQUEST, &theirs);
+		chosen = *opts;
+		l->choose(l->choose_arg, theirs.priv, theirs.priv_len, &chosen);
+		opts = &chosen;
+	}
 	err = weft_qp_alloc(l->dev, opts, &qp);
 	if (err) {
 		weft_pend_refuse(p->fd, WEFT_CM_R_RESOURCES, opts);

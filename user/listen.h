@@ -34,6 +34,8 @@ struct weft_listener {
 	 * must show first that it is alive, which they can do all at once, until so many were READY.
 	 */
 	unsigned late;
+	weft_choose_fn choose;
+	void *choose_arg;
 	struct pending pend[PENDING];
 };
 

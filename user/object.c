@@ -55,8 +55,15 @@ static int refused(struct weft_dev *dev, int err)
 			strerror(-err));
 }
 
+/* A place for each QP that the device holds: how many is chosen when it is brought up. */
+static bool per_qp(const struct weft_bpf *skel, const struct bpf_map *map)
+{
+	return map == skel->maps.qpctl || map == skel->maps.qptx || map == skel->maps.qprx ||
+	       map == skel->maps.qptele;
+}
+
 /* Would a map made for this object be like that one? */
-static bool same_layout(const struct bpf_map *map, int fd)
+static bool same_layout(const struct weft_bpf *skel, const struct bpf_map *map, int fd)
 {
 	struct bpf_map_info info = {};
 	uint32_t len = sizeof(info), flags;
@@ -69,7 +76,8 @@ static bool same_layout(const struct bpf_map *map, int fd)
 	return info.type == bpf_map__type(map) && info.key_size == bpf_map__key_size(map) &&
 	       info.value_size == bpf_map__value_size(map) &&
 	       /* without a number libbpf makes an entry for each CPU */
-	       (!bpf_map__max_entries(map) || info.max_entries == bpf_map__max_entries(map)) &&
+	       (!bpf_map__max_entries(map) || per_qp(skel, map) ||
+		info.max_entries == bpf_map__max_entries(map)) &&
 	       flags == bpf_map__map_flags(map);
 }
 
@@ -94,7 +102,7 @@ static int reuse_maps(struct weft_dev *dev, const struct weft_maps_from *from,
 		if (fd < 0)
 			return weft_err(-fd, dev->ifname, "cannot open map %s: %s; try again", name,
 					strerror(-fd));
-		if (!same_layout(map, fd))
+		if (!same_layout(skel, map, fd))
 			err = weft_err(ESTALE, dev->ifname,
 				       "map %s of the program that is loaded has another layout, "
 				       "though its ABI is the same; unload it and load the "
@@ -126,6 +134,16 @@ int weft_obj_open(struct weft_dev *dev, const struct weft_maps_from *from, struc
 		*skel = NULL;
 	}
 	return err;
+}
+
+uint32_t weft_obj_qps(struct weft_bpf *skel, uint32_t n)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, skel->obj)
+		if (n && per_qp(skel, map))
+			bpf_map__set_max_entries(map, n); /* not of one that is there */
+	return bpf_map__max_entries(skel->maps.qpctl);
 }
 
 int weft_obj_load(struct weft_dev *dev, bool without_nic, struct weft_bpf **skel)

@@ -18,6 +18,8 @@ struct weft_maps_from {
  * is said with weft_err().
  */
 int weft_obj_open(struct weft_dev *dev, const struct weft_maps_from *from, struct weft_bpf **skel);
+/* Before it is loaded: for n QPs, unless it has maps already or n is 0. For how many it is. */
+uint32_t weft_obj_qps(struct weft_bpf *skel, uint32_t n);
 /* Load it; without_nic: all but weft_nic, which is loaded already. Destroyed when that fails. */
 int weft_obj_load(struct weft_dev *dev, bool without_nic, struct weft_bpf **skel);
 /* Load weft_nic alone, with the maps that are pinned, and have the dispatcher run it. Descriptor. */

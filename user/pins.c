@@ -203,6 +203,8 @@ static int open_map(struct weft_dev *dev, const char *name, size_t value_size, s
 	return fd;
 }
 
+#define PER_QP 0 /* entries: as many as the device has QPs */
+
 int weft_pins_open_maps(struct weft_dev *dev)
 {
 	struct weft_maps *m = &dev->maps;
@@ -216,26 +218,35 @@ int weft_pins_open_maps(struct weft_dev *dev)
 		{ &m->devrun, "devrun", sizeof(*m->run), 1, (void **)&m->run },
 		{ &m->owners, "owners", sizeof(*m->own), 1, (void **)&m->own },
 		{ &m->mrs, "mrs", sizeof(*m->mr), WEFT_MRS, (void **)&m->mr },
-		{ &m->qpctl, "qpctl", sizeof(*m->ctl), WEFT_QPS, (void **)&m->ctl },
-		{ &m->qptx, "qptx", sizeof(struct weft_qptx), WEFT_QPS, NULL },
-		{ &m->qprx, "qprx", sizeof(struct weft_qprx), WEFT_QPS, NULL },
+		{ &m->qpctl, "qpctl", sizeof(*m->ctl), PER_QP, (void **)&m->ctl },
+		{ &m->qptx, "qptx", sizeof(struct weft_qptx), PER_QP, NULL },
+		{ &m->qprx, "qprx", sizeof(struct weft_qprx), PER_QP, NULL },
 		{ &m->pools, "pools", sizeof(uint32_t), WEFT_POOLS, NULL },
 		{ &m->rings, "rings", sizeof(uint32_t), WEFT_PROCS, NULL },
 		{ &m->xsks, "xsks", sizeof(uint32_t), WEFT_PROCS, NULL },
 		{ &m->events, "events", sizeof(uint32_t), WEFT_CQS, NULL },
 		{ &m->rqs, "rqs", sizeof(uint32_t), WEFT_RQS, NULL },
 		{ &m->stats, "stats", sizeof(struct weft_stats), 1, NULL },
-		{ &m->qptele, "qptele", sizeof(*m->tele), WEFT_QPS, (void **)&m->tele },
+		{ &m->qptele, "qptele", sizeof(*m->tele), PER_QP, (void **)&m->tele },
 		{ &m->devtele, "devtele", sizeof(*m->dtele), 1, (void **)&m->dtele },
 	};
 	unsigned i;
 
 	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
-		int fd = open_map(dev, t[i].name, t[i].value_size, t[i].entries, t[i].mapping);
+		size_t n = t[i].entries == PER_QP ? m->qps : t[i].entries;
+		int fd = open_map(dev, t[i].name, t[i].value_size, n, t[i].mapping);
 
 		if (fd < 0)
 			return fd;
 		*t[i].fd = fd;
+		if (i)
+			continue;
+		/* devcfg: the others are as large as it says */
+		m->qps = m->cfg->qps;
+		if (!m->qps || m->qps > WEFT_QPS_MAX)
+			return weft_err(ESTALE, dev->ifname,
+					"map devcfg has another layout; run 'weft down %s'",
+					dev->ifname);
 	}
 	return 0;
 }
@@ -273,8 +284,8 @@ void weft_pins_close_maps(struct weft_dev *dev)
 	unmap(m->run, sizeof(*m->run));
 	unmap(m->own, sizeof(*m->own));
 	unmap(m->mr, sizeof(*m->mr) * WEFT_MRS);
-	unmap(m->ctl, sizeof(*m->ctl) * WEFT_QPS);
-	unmap(m->tele, sizeof(*m->tele) * WEFT_QPS);
+	unmap(m->ctl, sizeof(*m->ctl) * m->qps);
+	unmap(m->tele, sizeof(*m->tele) * m->qps);
 	unmap(m->dtele, sizeof(*m->dtele));
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (*fds[i] >= 0)
@@ -291,7 +302,7 @@ static unsigned hide_owner(struct weft_dev *dev, uint32_t slot)
 	unsigned n = 0;
 	uint32_t i;
 
-	for (i = 0; i < WEFT_QPS; i++)
+	for (i = 0; i < m->qps; i++)
 		if (m->ctl[i].state != WEFT_QP_FREE && m->ctl[i].owner == slot) {
 			__atomic_store_n(&m->ctl[i].state, WEFT_QP_CLOSED, __ATOMIC_RELEASE);
 			n++;
@@ -327,7 +338,7 @@ static void free_owner(struct weft_dev *dev, uint32_t slot)
 	struct weft_maps *m = &dev->maps;
 	uint32_t i;
 
-	for (i = 0; i < WEFT_QPS; i++)
+	for (i = 0; i < m->qps; i++)
 		if (m->ctl[i].state != WEFT_QP_FREE && m->ctl[i].owner == slot) {
 			weft_settle_qp(dev, i);
 			weft_tele_ended(dev, i, WEFT_TRACE_died);
@@ -432,26 +443,6 @@ bool weft_pins_slot_taken(struct weft_dev *dev, uint32_t slot)
 	return fd == -EWOULDBLOCK;
 }
 
-int weft_pins_check_opts(struct weft_dev *dev, const struct weft_open_opts *opts)
-{
-	const struct weft_devcfg *cfg = dev->maps.cfg;
-
-	if (opts->port && opts->port != cfg->port)
-		return weft_err(EBUSY, dev->ifname,
-				"is up with UDP port %u; to change it run 'weft down %s' first",
-				cfg->port, dev->ifname);
-	if (opts->csum && !(cfg->flags & WEFT_DEV_CSUM4))
-		return weft_err(EBUSY, dev->ifname,
-				"is up with csum off; to change it run 'weft down %s' first",
-				dev->ifname);
-	if (opts->no_telemetry && !(cfg->flags & WEFT_DEV_NO_TELE))
-		return weft_err(EBUSY, dev->ifname,
-				"is up with telemetry on; to change it run "
-				"'weft dev set %s telemetry off'",
-				dev->ifname);
-	return 0;
-}
-
 int weft_pins_take_slot(struct weft_dev *dev)
 {
 	int token = weft_pins_lock(dev);
@@ -471,7 +462,9 @@ int weft_pins_take_slot(struct weft_dev *dev)
 		dev->slot = s;
 		/* Who died between the two looks left something here all the same. */
 		weft_pins_purge_owner(dev, s);
-		dev->maps.own->proc[s] = (struct weft_owner){ .uid = dev->uid, .pid = dev->pid };
+		dev->maps.own->proc[s] = (struct weft_owner){ .uid = dev->uid,
+							      .pid = dev->pid,
+							      .rings = dev->nrings };
 	}
 	weft_pins_unlock(token);
 	if (fd == -EWOULDBLOCK)

@@ -16,6 +16,8 @@
  * object is of this process's slot.
  */
 
+#define WEFT_STOP_MAX 64 /* QPs in one call */
+
 struct weft_live { /* an INIT QP goes live */
 	uint32_t num;
 	uint32_t pd, cq;
@@ -68,7 +70,7 @@ struct weft_priv {
 		       uint32_t nev, uint32_t *num);
 	/* maps.ctl[] of the slot can be read afterwards. */
 	int (*qp_live)(struct weft_dev *dev, const struct weft_live *l, uint8_t nexthop[16]);
-	/* No packet of them starts any more. state: WEFT_QP_ERR (only from RTS) or WEFT_QP_CLOSED. */
+	/* No packet of them (WEFT_STOP_MAX at most) starts any more. state: WEFT_QP_ERR (only from RTS) or WEFT_QP_CLOSED. */
 	void (*qp_stop)(struct weft_dev *dev, const uint32_t *nums, unsigned n, uint32_t state);
 	/* Stopped: its tokens leave the books, and the reason is noted. */
 	void (*qp_failed)(struct weft_dev *dev, const struct weft_failed *f);

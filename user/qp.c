@@ -73,40 +73,6 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 	return o->pd ? 0 : -EINVAL;
 }
 
-/* ---- rings; with dev->lock ---- */
-
-static uint64_t rings_of(const struct weft_qp *qp)
-{
-	return ((1ull << weft_sq_rings(qp->sq_mask + 1)) - 1) << qp->ring_idx;
-}
-
-/* As many in a row as its send queue takes, zeroed. They are its own with give_rings() to come. */
-static int take_rings(struct weft_dev *dev, struct weft_qp *qp)
-{
-	unsigned n = weft_sq_rings(qp->sq_mask + 1);
-
-	for (qp->ring_idx = 0; qp->ring_idx + n <= WEFT_PROC_QPS; qp->ring_idx++) {
-		if (dev->ring_used & rings_of(qp))
-			continue;
-		dev->ring_used |= rings_of(qp);
-		qp->ring = &dev->rings[qp->ring_idx];
-		memset(qp->ring, 0, n * sizeof(*qp->ring));
-		return 0;
-	}
-	return n == 1 ? weft_err(ENOSPC, dev->ifname, "a process holds %d QPs at most; close some",
-				 WEFT_PROC_QPS)
-		      : weft_err(
-				ENOSPC, dev->ifname,
-				"a queue of %u takes %u of the %d places for QPs of a process, and "
-				"there are not so many in a row; close some QPs",
-				qp->sq_mask + 1, n, WEFT_PROC_QPS);
-}
-
-static void give_rings(struct weft_dev *dev, const struct weft_qp *qp)
-{
-	dev->ring_used &= ~rings_of(qp);
-}
-
 /* A QP that nobody has heard of yet. weft_qp_destroy() takes it back. */
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct weft_qp **out)
 {
@@ -140,11 +106,11 @@ int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *opts, struct 
 	}
 
 	pthread_mutex_lock(&dev->lock);
-	err = take_rings(dev, qp);
+	err = weft_rings_take(dev, qp);
 	if (!err) {
 		err = dev->priv->qp_take(dev, qp->ring_idx, o.sq_depth, o.cwnd, o.evs, &qp->num);
 		if (err)
-			give_rings(dev, qp);
+			weft_rings_give(dev, qp);
 	}
 	if (!err) {
 		qp->slot = WEFT_QPN_SLOT(qp->num);
@@ -293,14 +259,16 @@ bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why)
 
 static void stop_all(struct weft_qp **qp, unsigned n, uint32_t state)
 {
-	uint32_t nums[WEFT_PROC_QPS];
+	uint32_t nums[WEFT_STOP_MAX];
 
-	for (unsigned i = 0; i < n; i++)
-		nums[i] = qp[i]->num;
-	qp[0]->dev->priv->qp_stop(qp[0]->dev, nums, n, state);
+	for (unsigned k; n; n -= k, qp += k) {
+		for (k = 0; k < n && k < WEFT_STOP_MAX; k++)
+			nums[k] = qp[k]->num;
+		qp[0]->dev->priv->qp_stop(qp[0]->dev, nums, k, state);
+	}
 }
 
-/* QPs of one device, in one grace period. */
+/* QPs of one device, WEFT_STOP_MAX of them in one grace period. */
 void weft_qp_fail_stop(struct weft_qp **qp, unsigned n)
 {
 	stop_all(qp, n, WEFT_QP_ERR);
@@ -392,7 +360,7 @@ static void release(struct weft_qp *qp)
 
 	pthread_mutex_lock(&dev->lock);
 	LIST_REMOVE(qp, link);
-	give_rings(dev, qp);
+	weft_rings_give(dev, qp);
 	qp->pd->refs--;
 	pthread_mutex_unlock(&dev->lock);
 	if (qp->own_cq)
@@ -407,6 +375,22 @@ void weft_qp_destroy_all(struct weft_qp **qp, unsigned n)
 	stop_all(qp, n, WEFT_QP_CLOSED);
 	for (unsigned i = 0; i < n; i++)
 		release(qp[i]);
+}
+
+void weft_qp_destroy_those(struct weft_dev *dev)
+{
+	struct weft_qp **all = calloc(dev->nrings, sizeof(*all)), *qp;
+	unsigned n = 0;
+
+	if (all) {
+		LIST_FOREACH(qp, &dev->qps, link)
+			all[n++] = qp;
+		weft_qp_destroy_all(all, n);
+		free(all);
+	}
+	/* without the memory one by one */
+	while ((qp = LIST_FIRST(&dev->qps)))
+		weft_qp_destroy(qp);
 }
 
 void weft_qp_destroy(struct weft_qp *qp)

@@ -48,7 +48,7 @@ static int mr_drop(struct weft_dev *dev, const uint32_t *keys, unsigned n)
 	int err = 0;
 
 	for (unsigned i; n && !err; n -= i, keys += i) {
-		i = n < WEFT_PROC_QPS ? n : WEFT_PROC_QPS;
+		i = n < WEFT_STOP_MAX ? n : WEFT_STOP_MAX;
 		m.u.mr_drop.n = i;
 		memcpy(m.u.mr_drop.num, keys, i * sizeof(*keys));
 		err = call(dev, &m);
@@ -250,6 +250,7 @@ static int hello(struct weft_dev *dev)
 	h->slot = WEFTD_NEW;
 	h->port = r->opts.port;
 	h->csum = r->opts.csum;
+	h->qps = r->opts.qps;
 	strcpy(h->ifname, dev->ifname);
 	err = weft_remote_call(dev, &m, -1, fds, 4);
 	if (err)
@@ -262,7 +263,11 @@ static int hello(struct weft_dev *dev)
 	dev->ifindex = m.u.hello_rep.ifindex;
 	memcpy(r->token, m.u.hello_rep.token, sizeof(r->token));
 	*dev->maps.cfg = m.u.hello_rep.cfg;
+	dev->maps.qps = dev->maps.cfg->qps;
+	dev->nrings = m.u.hello_rep.rings;
 	r->in = true;
+	if (dev->maps.qps > WEFT_QPS_MAX || dev->nrings > WEFT_PROC_MAX)
+		return weft_err(EPROTO, dev->ifname, "weftd says what cannot be; use its version");
 	return 0;
 }
 
@@ -332,7 +337,7 @@ static int prepare(struct weft_dev *dev, const struct weft_open_opts *opts)
 	pthread_mutex_init(&r->adding, NULL);
 	r->addr = calloc(1, sizeof(*r->addr));
 	dev->maps.cfg = calloc(1, sizeof(*dev->maps.cfg));
-	dev->maps.ctl = calloc(WEFT_QPS, sizeof(*dev->maps.ctl));
+	dev->maps.ctl = calloc(WEFT_QPS_MAX, sizeof(*dev->maps.ctl));
 	if (!r->addr || !dev->maps.cfg || !dev->maps.ctl)
 		return weft_err(ENOMEM, dev->ifname, "out of memory");
 	if (strlen(path) >= sizeof(r->addr->sun_path))

@@ -9,10 +9,10 @@
 /* Tokens have come free that no packet brings: ring for those that wait for one. */
 static void ring_for_waiting(struct weft_dev *dev, unsigned domain)
 {
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
-		uint32_t *wait = &dev->maps.run->dom[domain].wait[i / 32];
+	for (uint32_t i = 0; i < dev->maps.qps; i++) {
+		__u64 *wait = &dev->maps.run->dom[domain].wait[i / 64];
 
-		if (__atomic_load_n(wait, __ATOMIC_RELAXED) >> (i % 32) & 1)
+		if (__atomic_load_n(wait, __ATOMIC_RELAXED) >> (i % 64) & 1)
 			weft_doorbell(dev, dev->maps.ctl[i].qpn, WEFT_DB_LOOK, 0);
 	}
 }
@@ -44,7 +44,7 @@ void weft_settle_qp(struct weft_dev *dev, uint32_t slot)
 
 	pthread_mutex_lock(&lock);
 	for (d = 0; d < WEFT_DOMAINS; d++)
-		__atomic_fetch_and(&dev->maps.run->dom[d].wait[slot / 32], ~(1u << slot % 32),
+		__atomic_fetch_and(&dev->maps.run->dom[d].wait[slot / 64], ~(1ull << slot % 64),
 				   __ATOMIC_RELAXED);
 	if (!get_qptx(dev, slot, &q))
 		goto out;

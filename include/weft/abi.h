@@ -14,7 +14,7 @@
 
 /* An enum, for the BTF of every object: it tells who finds a program loaded what that speaks. */
 enum weft_abi_version {
-	WEFT_ABI = 6,
+	WEFT_ABI = 7,
 };
 
 /* Registered memory: chunks of mmapable array maps. */
@@ -24,11 +24,13 @@ enum weft_abi_version {
 #define WEFT_POOL_MAX    (WEFT_MSG_MAX >> WEFT_CHUNK_SHIFT) /* chunks in a pool: 1 GiB */
 
 #define WEFT_MRS         4096 /* MRs a device holds */
-#define WEFT_QPS         256  /* QPs a device holds */
+#define WEFT_QPS         256  /* QPs a device holds, unless it is brought up for another number */
+#define WEFT_QPS_MAX     2048 /* at most */
 #define WEFT_PROCS       64   /* processes that use a device */
-#define WEFT_PROC_QPS    64   /* QPs a process holds on a device */
-#define WEFT_CQS         256  /* CQs a device holds */
-#define WEFT_RQS         256  /* receive queues a device holds */
+#define WEFT_PROC_QPS    64   /* QPs a process holds on a device, unless it asks for more */
+#define WEFT_PROC_MAX    1024 /* and asks for at most */
+#define WEFT_CQS         2048 /* CQs a device holds */
+#define WEFT_RQS         2048 /* receive queues a device holds */
 #define WEFT_EVENTS_LEN  4096 /* bytes of a CQ's ring buffer */
 #define WEFT_SPAWN_MAX   64   /* frames a doorbell makes at most */
 
@@ -58,6 +60,8 @@ struct weft_devcfg {               /* map devcfg[0], written by the control plan
 	__u32 domains;    /* domains in use, 1 to WEFT_DOMAINS */
 	__u32 db_ifindex; /* doorbell tap */
 	__u64 cpus;       /* CPUs that may hold tokens (bit per CPU, modulo 64) */
+	__u32 qps;        /* that it holds: entries of its QP maps */
+	__u32 pad;
 };
 
 struct weft_devrun {  /* map devrun[0], written by XDP with atomics */
@@ -66,9 +70,10 @@ struct weft_devrun {  /* map devrun[0], written by XDP with atomics */
 	struct {
 		__s32 inflight; /* tokens out of the device in this domain */
 		__u32 turn;     /* where the search among those that wait goes on */
+		__u32 any;      /* words of `wait` in which a bit is set, or has been */
+		__u32 pad[13];
 		/* QPs that have no token and were refused one, a bit a slot: they get others' */
-		__u32 wait[WEFT_QPS / 32];
-		__u32 pad[14 - WEFT_QPS / 32];
+		__u64 wait[WEFT_QPS_MAX / 64];
 	} dom[WEFT_DOMAINS];
 };
 
@@ -80,6 +85,8 @@ struct weft_owners { /* map owners[0]: control plane only; process slot + 1, 0: 
 	__u32 rq_mask[WEFT_RQS]; /* of that queue: entries - 1 */
 	struct weft_owner {      /* a process slot's; valid while its directory is locked */
 		__u32 uid, pid;
+		__u32 rings; /* QPs it can hold */
+		__u32 pad;
 		__u64 token[2]; /* weftd's: who knows it is that process; 0: no client of weftd */
 	} proc[WEFT_PROCS];
 };
@@ -347,8 +354,9 @@ _Static_assert(sizeof(struct weft_tx_slot) == 16, "slot");
 _Static_assert(sizeof(struct weft_ring) == 320 + 64 * WEFT_SQ_DEPTH + 4 * WEFT_RQ_BIND, "ring");
 _Static_assert(sizeof(struct weft_mr_ent) == 40, "mr");
 _Static_assert(sizeof(struct weft_rq) == sizeof(struct weft_rqe), "elements of a receive queue");
-_Static_assert(sizeof(struct weft_devcfg) == 48, "devcfg");
-_Static_assert(sizeof(struct weft_devrun) == 64 + 64 * WEFT_DOMAINS, "devrun");
+_Static_assert(sizeof(struct weft_devcfg) == 56, "devcfg");
+_Static_assert(sizeof(struct weft_devrun) == 64 + (64 + WEFT_QPS_MAX / 8) * WEFT_DOMAINS, "devrun");
+_Static_assert(WEFT_QPS_MAX / 64 == 32, "a bit in `any` for each word of `wait`");
 _Static_assert(sizeof(struct weft_db) == 20, "doorbell");
 _Static_assert(sizeof(struct weft_tele_id) == 80, "telemetry");
 #define LINE_OF(type, field) \

@@ -81,7 +81,19 @@ struct weft_open_opts {
 	 * that is not root. weftd decides on port, csum, persist and no_telemetry.
 	 */
 	const char *daemon;
+	/*
+	 * QPs that this process can hold, 1 to 1024 or WEFT_QPS_ALL: as many as the device; 0: 64. Each
+	 * costs 18 KB at once, connected or not.
+	 */
+	uint16_t qps;
+	/*
+	 * QPs that the device can hold, of all processes, 1 to 2048; 0: 256, or as many as this process
+	 * asks for, or as many as it is already. Each costs 43 KB. Who attaches decides: to join a
+	 * device of fewer is -EBUSY. weftd decides for its own.
+	 */
+	uint16_t device_qps;
 };
+#define WEFT_QPS_ALL UINT16_MAX
 
 /*
  * Open interface `ifname`: attach the XDP programs if nobody has, else join

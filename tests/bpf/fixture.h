@@ -251,6 +251,7 @@ uint32_t fx_hold(struct fx_qp *q, uint32_t n, uint32_t len);
 /* the ACK of q's packet number n, sent at ts, comes in; those before it have come */
 int fx_ack(const struct fx_qp *q, uint32_t n, uint32_t ts);
 int fx_ring(const struct fx_qp *q, enum weft_db_op op); /* its doorbell */
+void fx_waits(uint32_t slot);                           /* the QP of this slot waits for a token */
 /* the device's books have not changed but for these; waiting: the slot that waits, or -1 */
 void fx_books(int inflight, uint32_t active, int waiting);
 #define expect_sent(q, ...)    fx_sent(q, &(struct seg){ __VA_ARGS__ }, __FILE__, __LINE__)
@@ -260,10 +261,10 @@ void fx_books(int inflight, uint32_t active, int waiting);
 
 extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_target[],
 	fx_tests_place[], fx_tests_ack[], fx_tests_fill[], fx_tests_bell[], fx_tests_score[],
-	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_alone[], fx_tests_resize[],
-	fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[], fx_tests_refuse[],
-	fx_tests_reply[], fx_tests_post[], fx_tests_recv[], fx_tests_shared[], fx_tests_badrecv[],
-	fx_tests_rnr[], fx_tests_takes[], fx_tests_strict[], fx_tests_deep[];
+	fx_tests_grow[], fx_tests_share[], fx_tests_wait[], fx_tests_turn[], fx_tests_alone[],
+	fx_tests_resize[], fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[],
+	fx_tests_refuse[], fx_tests_reply[], fx_tests_post[], fx_tests_recv[], fx_tests_shared[],
+	fx_tests_badrecv[], fx_tests_rnr[], fx_tests_takes[], fx_tests_strict[], fx_tests_deep[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

@@ -46,13 +46,14 @@ static int usage(const char *what, const char *why)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest *groups[] = {
-		cost_tests,     fx_tests_parse,  fx_tests_admit,   fx_tests_target,
-		fx_tests_place, fx_tests_ack,    fx_tests_fill,    fx_tests_bell,
-		fx_tests_score, fx_tests_grow,   fx_tests_share,   fx_tests_wait,
-		fx_tests_alone, fx_tests_resize, fx_tests_capture, fx_tests_small,
-		fx_tests_tele,  fx_tests_ask,    fx_tests_refuse,  fx_tests_reply,
-		fx_tests_post,  fx_tests_recv,   fx_tests_shared,  fx_tests_badrecv,
-		fx_tests_rnr,   fx_tests_takes,  fx_tests_strict,  fx_tests_deep,
+		cost_tests,       fx_tests_parse, fx_tests_admit,  fx_tests_target,
+		fx_tests_place,   fx_tests_ack,   fx_tests_fill,   fx_tests_bell,
+		fx_tests_score,   fx_tests_grow,  fx_tests_share,  fx_tests_wait,
+		fx_tests_turn,    fx_tests_alone, fx_tests_resize, fx_tests_capture,
+		fx_tests_small,   fx_tests_tele,  fx_tests_ask,    fx_tests_refuse,
+		fx_tests_reply,   fx_tests_post,  fx_tests_recv,   fx_tests_shared,
+		fx_tests_badrecv, fx_tests_rnr,   fx_tests_takes,  fx_tests_strict,
+		fx_tests_deep,
 	};
 	static struct CMUnitTest all[TESTS_MAX];
 	int n = 0, err;

@@ -256,9 +256,12 @@ inv I9 cut wait__first_token $k 'wait_turn(run, dom, slot)'
 swap wait__first_token $k '(__s32)cfg->hard' '(__s32)cfg->hard + 1' ': ((__s32)cfg->hard)'
 swap wait__first_token $k '!first' 0 'if (want || !first)'
 cut wait__gives_its_last $k 'wait_over(run, dom, slot)' $'if (want && first)\n\t\twait_over(run, dom, slot);'
-swap wait__gives_way_once $t 'room <= 0' 1 'if (unlikely(room <= 0) && any_waits'
+swap wait__gives_way_once $t 'room <= 0' 1 'if (unlikely(room <= 0) && turn_over'
 gone wait__gives_way_once $t 'any_waits(run, dom)'
-swap wait__gives_way_once $k 'READ_ONCE(w[0])' 0
+swap wait__gives_way_once $t 'turn_over(a.psn)' 1
+gone wait__gives_way_once $t 'turn_over(a.psn)'
+gone wait__gives_way_once $k 'READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].any) != 0'
+inv I9 gone wait__first_token $k '!(READ_ONCE(run->dom[dom].any) & 1u << at)'
 gone wait__gives_way_once $t 'hand >= 0' 'yield = hand >= 0'
 swap wait__gives_way_once $k '__sync_fetch_and_and(w, ~bit)' '*w'
 inv I9 gone wait__gives_its_last $t 'last' $'if (last)\n\t\twait_turn'
@@ -267,8 +270,18 @@ swap wait__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
 inv I9 gone wait__nothing_to_give $t 'hand < 0' $'if (hand < 0)\n\t\thand'
 gone wait__unsent $t 'hand >= 0' $'if (hand >= 0)\n\t\t\twait_turn'
 gone wait__post_in_between $t 'hand >= 0' $'if (unlikely(hand >= 0))\n\t\t\twait_turn(run, dom, hand);\n\t\twk->now'
-swap wait__in_turn $k 'i <= WEFT_QPS / 32' 'i < WEFT_QPS / 32'
-gone wait__in_turn $k '!i' $'if (!i)\n\t\t\tm'
+swap wait__stale_words $k 'i < WAIT_WORDS' 'i < WAIT_WORDS - 1'
+swap wait__in_turn $k '~0ull << turn % WAIT_BITS' '~0ull'
+swap wait__in_turn $k 'any >> (first + 1) % 32' 0
+swap wait__in_turn $k 'any << (31 - first)' 0
+swap wait__in_turn $k '__sync_fetch_and_and(&run->dom[dom].any, ~(1u << at))' 0
+inv I9 gone wait__begins_meanwhile $k 'm' $'if (m)\n\t\tweft_fetched(__sync_fetch_and_or'
+gone wait__starts_elsewhere $k 'there >= (__s32)cfg->budget'
+gone wait__starts_elsewhere $k 'there + 2 * TURN > READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight)'
+swap wait__starts_elsewhere $k 'there + 2 * TURN' 'there + 2 * TURN + 1'
+swap wait__starts_here_and_there $k 'from ? from : others' others
+gone wait__starts_elsewhere $d 'cpu >= 0'
+cut wait__starts_elsewhere $d 'count(st, moved)'
 cut wait__in_turn $k 'WRITE_ONCE(run->dom[dom].turn, at + 1)'
 swap wait__passes_over $d 'i < HAND_TRIES' 1 'wk->hand = i < HAND_TRIES'
 inv I9 swap wait__passes_over $d 'i <= HAND_TRIES' 'i < HAND_TRIES'

@@ -90,6 +90,12 @@ int fx_ring(const struct fx_qp *q, enum weft_db_op op)
 	return fx_run(FX_DB, &f);
 }
 
+void fx_waits(uint32_t slot)
+{
+	fx.run->dom[0].wait[slot / 64] |= 1ull << slot % 64;
+	fx.run->dom[0].any |= 1u << slot / 64;
+}
+
 void fx_books(int inflight, uint32_t active, int waiting)
 {
 	struct weft_devrun want = fx.before.run;
@@ -97,8 +103,12 @@ void fx_books(int inflight, uint32_t active, int waiting)
 	want.dom[0].inflight = inflight;
 	want.dom[0].turn = fx.after.run.dom[0].turn;
 	memset(want.dom[0].wait, 0, sizeof(want.dom[0].wait));
-	if (waiting >= 0)
-		want.dom[0].wait[waiting / 32] |= 1u << (waiting % 32);
+	if (waiting >= 0) {
+		want.dom[0].wait[waiting / 64] |= 1ull << waiting % 64;
+		assert_true(fx.after.run.dom[0].any >> waiting / 64 & 1);
+	}
+	/* words that nobody waits in any more are forgotten when somebody looks */
+	want.dom[0].any = fx.after.run.dom[0].any;
 	want.active = active;
 	expect_bytes(&fx.after.run, &want, sizeof(want));
 }

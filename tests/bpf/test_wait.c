@@ -12,12 +12,6 @@
 
 static struct frame f;
 
-/* The QP of this slot waits. */
-static void waits(uint32_t slot)
-{
-	fx.run->dom[0].wait[slot / 32] |= 1u << (slot % 32);
-}
-
 /* A QP without a token takes its first one from the reserve; refused, it says so. No other does. */
 static void wait__first_token(void **state)
 {
@@ -71,7 +65,7 @@ static uint32_t o_waits(struct fx_qp *q, struct fx_qp *o, uint32_t n, int used)
 	fx_reset(NULL);
 	fx_post(o, 0, 0, LEN);
 	ts = fx_hold(q, n, LEN);
-	waits(o->slot);
+	fx_waits(o->slot);
 	fx.run->dom[0].inflight = used;
 	return ts;
 }
@@ -84,35 +78,44 @@ static void expect_first_of(const struct fx_qp *q)
 	assert_int_equal(TX_AFTER(q)->inflight, 1);
 }
 
-/* Another waits: in a full domain it gets the token, although this one has work, and only this once. */
+/*
+ * Another waits: in a full domain it gets the token, although this one has work, but not before this
+ * one's turn is over, and only this once.
+ */
 static void wait__gives_way_once(void **state)
 {
 	(void)state;
 	BOTH(q)
 	{
 		struct fx_qp *o = other(q);
-		uint32_t ts = o_waits(q, o, 4, 95);
+		uint32_t ts = o_waits(q, o, 11, 95), i;
 
 		/* not while there is room */
 		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
 		expect_counters("rx_ack tx_data");
 		fx_books(95, 1, o->slot);
 		fx.run->dom[0].inflight = 96;
-		assert_int_equal(fx_ack(q, 1, ts), XDP_TX);
+		for (i = 1; i < 8; i++) {
+			assert_int_equal(fx_ack(q, i, ts), XDP_TX);
+			expect_counters("rx_ack tx_data");
+			fx_books(96, 1, o->slot);
+		}
+		assert_int_equal(fx_ack(q, i, ts), XDP_TX);
 		expect_counters("rx_ack tx_data handed");
 		fx_books(96, 2, -1);
 		assert_int_equal(fx.after.run.dom[0].turn, o->slot + 1);
 		expect_first_of(o);
-		assert_int_equal(TX_AFTER(q)->inflight, 3);
+		assert_int_equal(TX_AFTER(q)->inflight, 10);
 		assert_int_equal(TX_AFTER(q)->nxt, TX_BEFORE(q)->nxt);
 		/* the others carry on, posting need not ring */
 		assert_int_equal(q->ring->hint, 1);
 		fx.run->dom[0].inflight = 96;
-		assert_int_equal(fx_ack(q, 2, ts), XDP_TX);
+		assert_int_equal(fx_ack(q, 9, ts), XDP_TX);
 		expect_counters("rx_ack tx_data");
 		fx_books(96, 2, -1);
 	}
 }
+
 /* Its last one too; it waits itself then, and its turn comes after the other's. */
 static void wait__gives_its_last(void **state)
 {
@@ -158,7 +161,7 @@ static void wait__nothing_to_give(void **state)
 			assert_int_equal(q->ring->hint, 1);
 			fx_post(o, 0, 0, LEN);
 			if (i & 2)
-				waits(o->slot);
+				fx_waits(o->slot);
 			fx.run->dom[0].inflight = used;
 			pkt_ack(&p, q->peer, FX_PSN, FX_PSN + 1, 1);
 			p.h.ts = htonl(ts);
@@ -222,7 +225,7 @@ static bool post_in_between(struct fx_qp *q)
 	fx_post(q, 0, 0, FX_FULL);
 	q->ring->sq_prod = 1;
 	fx_post(o, 0, 0, LEN);
-	waits(o->slot);
+	fx_waits(o->slot);
 	fx.run->dom[0].inflight = 96;
 	posts_to(q->ring);
 	fx_ack(q, 0, ts);
@@ -256,44 +259,6 @@ static void wait__post_in_between(void **state)
 	assert_int_equal(seen, 2);
 }
 
-/* Those that wait are served in turn, each word and each bit of the list, and once around. */
-static void wait__in_turn(void **state)
-{
-	static const uint32_t turns[] = { 0, 1, 31, 32, 37, 64, 111, 255, 256 };
-	struct fx_qp *q = &fx.qp[A4];
-
-	(void)state;
-	for (size_t i = 0; i < COUNT(turns); i++) {
-		uint32_t turn = turns[i];
-
-		for (uint32_t a = 0; a < 2 * WEFT_QPS; a += 37) {
-			/* two of them, or only one */
-			uint32_t b = a < WEFT_QPS ? (a + 101) % WEFT_QPS : a % WEFT_QPS;
-			uint32_t at = turn % WEFT_QPS;
-			bool a_first = (a - at) % WEFT_QPS < (b - at) % WEFT_QPS;
-			struct weft_devrun want;
-			uint32_t ts;
-
-			/* nobody lives there: the token dies after both have been asked */
-			if (a % WEFT_QPS == q->slot || b == q->slot)
-				continue;
-			fx_reset(NULL);
-			ts = fx_hold(q, 2, LEN);
-			waits(a % WEFT_QPS);
-			waits(b);
-			fx.run->dom[0].inflight = 96;
-			fx.run->dom[0].turn = turn;
-			assert_int_equal(fx_ack(q, 0, ts), XDP_DROP);
-			expect_counters("rx_ack absorbed");
-			want = fx.before.run;
-			memset(want.dom[0].wait, 0, sizeof(want.dom[0].wait));
-			want.dom[0].inflight = 95;
-			want.dom[0].turn = (a_first ? b : a % WEFT_QPS) + 1;
-			expect_bytes(&fx.after.run, &want, sizeof(want));
-		}
-	}
-}
-
 /* The dead and the idle among those that wait are passed over, a few of them for a token. */
 static void wait__passes_over(void **state)
 {
@@ -308,16 +273,16 @@ static void wait__passes_over(void **state)
 			fx_reset(NULL);
 			fx_post(o, 0, 0, LEN);
 			ts = fx_hold(q, 2, LEN);
-			waits(slot);
+			fx_waits(slot);
 			if (n) {
-				waits(idle->slot);
+				fx_waits(idle->slot);
 				n--;
 			}
 			while (n) {
 				slot = (slot - 1) % WEFT_QPS;
 				if (fx.ctl[slot].state)
 					continue;
-				waits(slot);
+				fx_waits(slot);
 				n--;
 			}
 			/* the idle one may stand behind: then its turn comes first all the same */
@@ -344,7 +309,7 @@ static void wait__unsent(void **state)
 	{
 		uint32_t ts = o_waits(q, other(q), 2, 96);
 
-		assert_int_equal(fx_ack(q, 7, ts), XDP_DROP);
+		assert_int_equal(fx_ack(q, 8, ts), XDP_DROP);
 		expect_counters("drop.unsent");
 		fx_books(96, 1, other(q)->slot);
 	}
@@ -365,15 +330,84 @@ static void wait__gives_way_before_it_grows(void **state)
 	}
 }
 
+/* A word of the list that seems to have bits may have none: it is forgotten, and the search goes on. */
+static void wait__stale_words(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct fx_qp *o = other(q);
+		uint32_t ts = o_waits(q, o, 2, 96);
+
+		fx.run->dom[0].any = ~0u;
+		fx.run->dom[0].turn = o->slot + 1;
+		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);
+		expect_counters("rx_ack tx_data handed");
+		fx_books(96, 2, -1);
+		/* its own is the last of the circle */
+		assert_int_equal(fx.after.run.dom[0].any, 1u << o->slot / 64);
+	}
+}
+
+/* Where tokens are few the one whose turn it is starts with its own, if it may; the frame goes there. */
+static void wait__starts_elsewhere(void **state)
+{
+	static const struct {
+		uint32_t doms;
+		int here, there;
+		bool moves;
+	} cases[] = {
+		{ 3, 96, 0, true },    { 3, 96, 79, true }, { 3, 96, 80, false },
+		{ 1, 96, 0, false },   { 2, 96, 0, true },  { 3, 130, 95, true },
+		{ 3, 130, 96, false },
+	};
+
+	(void)state;
+	BOTH(q)
+	{
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			struct fx_qp *o = other(q);
+			uint32_t ts = o_waits(q, o, 2, cases[i].here);
+
+			o->ctl->doms = cases[i].doms;
+			fx.run->dom[1].inflight = cases[i].there;
+			assert_int_equal(fx_ack(q, 0, ts), cases[i].moves ? XDP_REDIRECT : XDP_TX);
+			expect_counters(cases[i].moves ? "rx_ack moved" : "rx_ack tx_data handed");
+			fx_books(cases[i].here - cases[i].moves, 2 - cases[i].moves, -1);
+			if (cases[i].moves)
+				expect_template(o, WEFT_DB_GROW);
+		}
+	}
+}
+
+/* Of several other domains the QPs of different slots take different ones. */
+static void wait__starts_here_and_there(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct fx_qp *o = other(q);
+		uint32_t ts = o_waits(q, o, 2, 96);
+		bool last = o->slot % WEFT_DOMAINS > 1; /* or it begins with the other one */
+
+		o->ctl->doms = 1u << 1 | 1u << (WEFT_DOMAINS - 1);
+		fx.run->dom[1].inflight = 96;
+		assert_int_equal(fx_ack(q, 0, ts), last ? XDP_REDIRECT : XDP_TX);
+		expect_counters(last ? "rx_ack moved" : "rx_ack tx_data handed");
+	}
+}
+
 const struct CMUnitTest fx_tests_wait[] = {
 	FX_TEST(wait__first_token),
 	FX_TEST(wait__gives_way_once),
 	FX_TEST(wait__gives_its_last),
 	FX_TEST(wait__nothing_to_give),
 	FX_TEST(wait__post_in_between),
-	FX_TEST(wait__in_turn),
 	FX_TEST(wait__passes_over),
 	FX_TEST(wait__unsent),
+	FX_TEST(wait__stale_words),
+	FX_TEST(wait__starts_elsewhere),
+	FX_TEST(wait__starts_here_and_there),
 	FX_TEST(wait__gives_way_before_it_grows),
 	FX_END,
 };

@@ -317,7 +317,7 @@ static void attack(struct weft_qp *qp)
 		*(volatile unsigned long *)qp->cq->rb_cons = draw() & 1 ? draw() : 0;
 		break;
 	case 6: /* rings that no QP of ours uses */
-		w = (volatile uint32_t *)&at.dev->rings[2 + draw() % (WEFT_PROC_QPS - 2)];
+		w = (volatile uint32_t *)&at.dev->rings[2 + draw() % (at.dev->nrings - 2)];
 		for (int i = 0; i < 64; i++)
 			w[draw() % (sizeof(*r) / 4)] = draw();
 		break;

@@ -23,7 +23,7 @@ void full_tables(void)
 	struct weft_maps *m = &s.dev[0]->maps;
 	uint32_t me = s.dev[0]->slot + 1;
 	int fd[WEFT_PROCS], err;
-	uint64_t used = s.dev[0]->ring_used;
+	uint64_t used[sizeof(s.dev[0]->ring_used) / sizeof(uint64_t)];
 
 #define FILL(n, free_, take, give, run, undo, what)    \
 	do {                                           \
@@ -49,9 +49,10 @@ void full_tables(void)
 	     undo_alloc, "all pools are taken");
 	FILL(WEFT_CQS, !m->own->cq[i], m->own->cq[i] = me, m->own->cq[i] = 0, do_cq, undo_cq,
 	     "all CQs are taken");
-	s.dev[0]->ring_used = ~0ull;
+	memcpy(used, s.dev[0]->ring_used, sizeof(used));
+	memset(s.dev[0]->ring_used, 0xff, sizeof(used));
 	err = do_connect();
-	s.dev[0]->ring_used = used;
+	memcpy(s.dev[0]->ring_used, used, sizeof(used));
 	full("all rings of the process are taken", err, do_connect(), undo_qp, -ENOSPC);
 
 	for (int i = 0; i < WEFT_PROCS; i++) {

@@ -49,7 +49,7 @@ static unsigned count_maps(void)
 
 static void count_tables(const struct weft_dev *d, struct held *h)
 {
-	for (int i = 0; i < WEFT_QPS; i++)
+	for (int i = 0; i < (int)d->maps.qps; i++)
 		h->qps += d->maps.ctl[i].state != WEFT_QP_FREE;
 	for (int i = 0; i < WEFT_MRS; i++)
 		h->mrs += d->maps.mr[i].owner != 0;

@@ -200,7 +200,7 @@ static void many_out(void)
 	struct weft_write w = { .mr = s.mr[0], .len = MEM, .rkey = weft_mr_key(s.mr[1]) };
 	struct weft_qpctl *ctl = s.dev[1]->maps.ctl;
 
-	for (int i = 0; i < WEFT_QPS; i++)
+	for (int i = 0; i < (int)s.dev[1]->maps.qps; i++)
 		if (ctl[i].state == WEFT_QP_RTS)
 			ctl[i].state = WEFT_QP_INIT;
 	for (int i = 0; i < 4; i++)

@@ -219,7 +219,7 @@ static void others(int fd)
 		REQUEST(fd, cq_drop, -1, i);
 	for (uint32_t i = 0; i < WEFT_MRS; i++) {
 		all.num[n++] = WEFT_KEY(i, 0);
-		if (n == WEFT_PROC_QPS) {
+		if (n == WEFT_STOP_MAX) {
 			all.n = n;
 			request(fd, WEFTD_mr_drop, &all, sizeof(all), -1);
 			n = 0;

@@ -106,7 +106,7 @@ static const char *key_comment(struct session *s, const struct weft_cap_rec *r, 
 	if (s->ntold == s->room)
 		return NULL;
 	s->told[s->ntold++] = conn;
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+	for (uint32_t i = 0; i < s->dev.cfg.qps; i++) {
 		if (bpf_map_lookup_elem(s->qpctl, &i, &ctl) || ctl.state < WEFT_QP_RTS ||
 		    ctl.conn != conn)
 			continue;
@@ -229,7 +229,7 @@ static int find_qp(struct session *s)
 
 	if (!s->one_qp)
 		return CLI_OK;
-	if (slot >= WEFT_QPS || bpf_map_lookup_elem(s->qpctl, &slot, &ctl) || ctl.qpn != s->qpn ||
+	if (bpf_map_lookup_elem(s->qpctl, &slot, &ctl) || ctl.qpn != s->qpn ||
 	    ctl.state < WEFT_QP_RTS)
 		return cli_fail(s->dev.ifname, "no connected QP 0x%x; see 'weft qp show %s'",
 				(unsigned)s->qpn, s->dev.ifname);

@@ -16,11 +16,13 @@
 #include "tx_room.h"
 
 static const char up_help[] =
-	"usage: weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]"
+	"usage: weft up DEV [ port N ] [ qps N ] [ csum { on | off } ] [ telemetry { on | off } ]"
 	" [ --replace ]\n"
 	"\n"
 	"Attach weft to DEV until 'weft down DEV', also while no process uses it.\n"
 	"  port N   UDP port of weft's packets, 1 to 65535 but not 4791; default 4793\n"
+	"  qps N    QPs that it can hold, of all processes, 1 to 2048, at 43 KB of kernel memory each;\n"
+	"           default 256. One that is up with as many or more is left as it is\n"
 	"  csum on  UDP checksum over whole packets on IPv4 as well; IPv6 always has it; default off\n"
 	"  telemetry off\n"
 	"           no histograms of round trips and WRITEs, no bytes received of each QP; default on\n"
@@ -39,7 +41,7 @@ static const char dev_help[] =
 	"flush removes what 'weft up' left in /sys/fs/bpf for interfaces that are gone, also of\n"
 	"deleted network namespaces. show:\n"
 	"Interfaces that weft is on: mode, programs, queues, MTU, payload and why, frame growth,\n"
-	"checksum mode, UDP port, budget, users, doorbell, pin directory.\n";
+	"checksum mode, UDP port, QPs, budget, users, doorbell, pin directory.\n";
 
 /* Who comes first decides; what can be asked of the library it has refused itself. */
 static int check_options(const char *dev, const struct weft_devcfg *cfg, int csum, int tele)
@@ -89,7 +91,7 @@ int cmd_up(int argc, char **argv)
 	struct weft_dev *dev;
 	unsigned index;
 	const char *name;
-	uint64_t port;
+	uint64_t port, qps;
 	int on;
 
 	if (rc >= 0)
@@ -99,7 +101,7 @@ int cmd_up(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	for (int i = n; i < argc; i += 2) {
-		if (strcmp(argv[i], "port") && strcmp(argv[i], "csum") &&
+		if (strcmp(argv[i], "port") && strcmp(argv[i], "csum") && strcmp(argv[i], "qps") &&
 		    strcmp(argv[i], "telemetry"))
 			return cli_usage("up", "what is \"%s\"", argv[i]);
 		if (i + 1 == argc)
@@ -108,6 +110,12 @@ int cmd_up(int argc, char **argv)
 			if (!cli_u64(argv[i + 1], 1, 65535, &port) || port == 4791)
 				return cli_usage("up", "port must be 1 to 65535 but not 4791");
 			o.port = port;
+			continue;
+		}
+		if (!strcmp(argv[i], "qps")) {
+			if (!cli_u64(argv[i + 1], 1, WEFT_QPS_MAX, &qps))
+				return cli_usage("up", "qps must be 1 to %d", WEFT_QPS_MAX);
+			o.device_qps = qps;
 			continue;
 		}
 		on = !strcmp(argv[i + 1], "on");
@@ -305,6 +313,7 @@ static void show_text(const struct pinned *p, const struct facts *f)
 	printf("    csum        IPv4 %s, IPv6 on\n", csum4 ? "on" : "off");
 	printf("    telemetry   %s\n", p->cfg.flags & WEFT_DEV_NO_TELE ? "off" : "on");
 	printf("    udp port    %u\n", p->cfg.port);
+	printf("    qps         %u at most\n", p->cfg.qps);
 	printf("    budget      %u tokens a domain, at most %u\n", p->cfg.budget, p->cfg.hard);
 	users_text(&f->users);
 	printf("    persist     %s\n", p->cfg.flags & WEFT_DEV_PERSIST ? "yes" : "no");
@@ -366,6 +375,7 @@ static void show_json(const struct pinned *p, const struct facts *f, struct json
 	json_object_object_add(o, "csum", sub);
 	cli_add_bool(o, "telemetry", !(p->cfg.flags & WEFT_DEV_NO_TELE));
 	cli_add_u64(o, "port", p->cfg.port);
+	cli_add_u64(o, "qps", p->cfg.qps);
 	cli_add_u64(o, "budget", p->cfg.budget);
 	cli_add_u64(o, "hard", p->cfg.hard);
 	json_object_object_add(o, "users", users_json(&f->users));

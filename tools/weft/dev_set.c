@@ -26,7 +26,7 @@ static int switch_telemetry(const struct pinned *p, struct weft_devcfg *cfg, str
 	if (!on) {
 		__atomic_fetch_or(&cfg->flags, WEFT_DEV_NO_TELE, __ATOMIC_RELEASE);
 		weft_grace();
-		for (unsigned i = 0; i < WEFT_QPS * WEFT_TELE_LANES; i++)
+		for (unsigned i = 0; i < p->cfg.qps * WEFT_TELE_LANES; i++)
 			if (!t[i / WEFT_TELE_LANES].id.ended)
 				__atomic_store_n(
 					&t[i / WEFT_TELE_LANES].lane[i % WEFT_TELE_LANES].last_ack,
@@ -41,7 +41,7 @@ static int switch_telemetry(const struct pinned *p, struct weft_devcfg *cfg, str
 		close(fd);
 		return cli_fail(p->ifname, "no memory");
 	}
-	for (unsigned i = 0; i < WEFT_QPS; i++)
+	for (unsigned i = 0; i < p->cfg.qps; i++)
 		if (t[i].id.qpn && !t[i].id.ended && acked(fd, i, buf))
 			__atomic_store_n(&t[i].first, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_and(&cfg->flags, ~WEFT_DEV_NO_TELE, __ATOMIC_RELEASE);
@@ -58,13 +58,13 @@ static int set_telemetry(const struct pinned *p, bool on)
 
 	cfg = pins_mmap(p, "devcfg", sizeof(*cfg), 1, PROT_READ | PROT_WRITE);
 	if (cfg)
-		t = pins_mmap(p, "qptele", sizeof(*t), WEFT_QPS, PROT_READ | PROT_WRITE);
+		t = pins_mmap(p, "qptele", sizeof(*t), p->cfg.qps, PROT_READ | PROT_WRITE);
 	if (t && on == !(cfg->flags & WEFT_DEV_NO_TELE))
 		rc = CLI_OK;
 	else if (t)
 		rc = switch_telemetry(p, cfg, t, on);
 	if (t)
-		munmap(t, WEFT_QPS * sizeof(*t));
+		munmap(t, p->cfg.qps * sizeof(*t));
 	if (cfg)
 		munmap(cfg, sizeof(*cfg));
 	return rc;

@@ -20,7 +20,7 @@ struct cli cli;
 static const char help[] =
 	"usage: weft [ OPTIONS ] OBJECT { COMMAND | help }\n"
 	"\n"
-	"       weft up DEV [ port N ] [ csum { on | off } ] [ telemetry { on | off } ]"
+	"       weft up DEV [ port N ] [ qps N ] [ csum { on | off } ] [ telemetry { on | off } ]"
 	" [ --replace ]\n"
 	"       weft down DEV\n"
 	"       weft unpin DEV\n"
@@ -35,7 +35,7 @@ static const char help[] =
 	"       weft top [ DEV ] [ -b ] [ -n N ] [ -d SECONDS ]\n"
 	"       weft metrics [ DEV ] [ --listen [ADDR:]PORT ]\n"
 	"       weft capture [ -w FILE ] [ OPTIONS ] DEV\n"
-	"       weft perf server [ -p PORT ] DEV\n"
+	"       weft perf server [ -p PORT ] [ --qps N ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"       weft perf read DEV HOST[:PORT] [ PERF-OPTIONS ]\n"
 	"       weft perf send DEV HOST[:PORT] [ PERF-OPTIONS ]\n"

@@ -176,27 +176,27 @@ static int show(const struct pinned *p, struct json_object *out)
 /* The control block is shared memory: one word is stored, nothing around it. */
 static int set_cwnd(const struct pinned *p, uint32_t qpn, uint32_t cwnd)
 {
-	uint32_t slot = WEFT_QPN_SLOT(qpn);
+	uint32_t slot = WEFT_QPN_SLOT(qpn), n = p->cfg.qps;
 	struct weft_qpctl *ctl;
 	struct weft_tele *tele;
 	int rc = CLI_OK;
 
-	ctl = pins_mmap(p, "qpctl", sizeof(*ctl), WEFT_QPS, PROT_READ | PROT_WRITE);
+	ctl = pins_mmap(p, "qpctl", sizeof(*ctl), n, PROT_READ | PROT_WRITE);
 	if (!ctl)
 		return CLI_FAIL;
-	if (slot >= WEFT_QPS || ctl[slot].qpn != qpn || ctl[slot].state != WEFT_QP_RTS)
+	if (slot >= n || ctl[slot].qpn != qpn || ctl[slot].state != WEFT_QP_RTS)
 		rc = cli_fail(p->ifname, "no connected QP 0x%08x; see 'weft qp show %s'", qpn,
 			      p->ifname);
 	else
 		__atomic_store_n(&ctl[slot].cwnd, cwnd, __ATOMIC_RELAXED);
-	munmap(ctl, WEFT_QPS * sizeof(*ctl));
+	munmap(ctl, n * sizeof(*ctl));
 	if (rc)
 		return rc;
-	tele = pins_mmap(p, "qptele", sizeof(*tele), WEFT_QPS, PROT_READ | PROT_WRITE);
+	tele = pins_mmap(p, "qptele", sizeof(*tele), n, PROT_READ | PROT_WRITE);
 	if (!tele)
 		return CLI_FAIL;
 	weft_tele_cwnd(&tele[slot], cwnd);
-	munmap(tele, WEFT_QPS * sizeof(*tele));
+	munmap(tele, n * sizeof(*tele));
 	return CLI_OK;
 }
 

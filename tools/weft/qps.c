@@ -17,7 +17,8 @@
 int tele_open(const struct pinned *p, struct tele *t)
 {
 	t->dev = NULL;
-	t->qp = pins_mmap(p, "qptele", sizeof(*t->qp), WEFT_QPS, PROT_READ);
+	t->n = p->cfg.qps;
+	t->qp = pins_mmap(p, "qptele", sizeof(*t->qp), t->n, PROT_READ);
 	if (t->qp)
 		t->dev = pins_mmap(p, "devtele", sizeof(*t->dev), 1, PROT_READ);
 	if (t->dev)
@@ -29,7 +30,7 @@ int tele_open(const struct pinned *p, struct tele *t)
 void tele_close(struct tele *t)
 {
 	if (t->qp)
-		munmap((void *)t->qp, WEFT_QPS * sizeof(*t->qp));
+		munmap((void *)t->qp, t->n * sizeof(*t->qp));
 	if (t->dev)
 		munmap((void *)t->dev, sizeof(*t->dev));
 	memset(t, 0, sizeof(*t));
@@ -46,7 +47,7 @@ void tele_device(const struct tele *t, struct weft_hist *rtt, struct weft_hist *
 	for (struct tele_read r = { 0 }; tele_read(t, &r);) {
 		*rtt = t->dev->rtt;
 		*lat = t->dev->lat;
-		for (unsigned i = 0; i < WEFT_QPS; i++) {
+		for (unsigned i = 0; i < t->n; i++) {
 			if (!t->qp[i].id.qpn)
 				continue;
 			qp_rtt(&t->qp[i], rtt);
@@ -187,7 +188,8 @@ const char *qp_error_text(const struct qp_view *v)
 
 int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *arg), void *arg)
 {
-	struct weft_qpctl *ctl = calloc(WEFT_QPS, sizeof(*ctl));
+	struct weft_qpctl *ctl = calloc(p->cfg.qps, sizeof(*ctl));
+	unsigned *on_cq = calloc(WEFT_CQS, sizeof(*on_cq));
 	struct qp_view *v = calloc(1, sizeof(*v));
 	int cfd, tfd = -1, rfd = -1, qfd = -1, pid[WEFT_PROCS], rc = -1;
 	struct tele t = { 0 };
@@ -199,12 +201,13 @@ int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *
 		rfd = pins_map(p, "qprx", sizeof(v->rx));
 	if (rfd >= 0)
 		qfd = pins_map(p, "rqs", sizeof(uint32_t));
-	if (qfd < 0 || !ctl || !v || tele_open(p, &t))
+	if (qfd < 0 || !ctl || !v || !on_cq || tele_open(p, &t))
 		goto out;
 	pins_users(p, pid);
-	for (uint32_t i = 0; i < WEFT_QPS; i++)
-		bpf_map_lookup_elem(cfd, &i, &ctl[i]);
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+	for (uint32_t i = 0; i < p->cfg.qps; i++)
+		if (!bpf_map_lookup_elem(cfd, &i, &ctl[i]) && ctl[i].state != WEFT_QP_FREE)
+			on_cq[ctl[i].cq % WEFT_CQS]++;
+	for (uint32_t i = 0; i < p->cfg.qps; i++) {
 		if (ctl[i].state == WEFT_QP_FREE)
 			continue;
 		v->p = p;
@@ -218,9 +221,7 @@ int qps_each(const struct pinned *p, void (*one)(const struct qp_view *v, void *
 			memset(&v->rx, 0, sizeof(v->rx));
 		}
 		v->pid = ctl[i].owner < WEFT_PROCS ? pid[ctl[i].owner] : 0;
-		v->cq_qps = 0;
-		for (unsigned k = 0; k < WEFT_QPS; k++)
-			v->cq_qps += ctl[k].state != WEFT_QP_FREE && ctl[k].cq == ctl[i].cq;
+		v->cq_qps = on_cq[ctl[i].cq % WEFT_CQS];
 		derive(v, &t.qp[i]);
 		receives(v, qfd);
 		one(v, arg);
@@ -237,6 +238,7 @@ out:
 	if (cfd >= 0)
 		close(cfd);
 	free(v);
+	free(on_cq);
 	free(ctl);
 	return rc;
 }

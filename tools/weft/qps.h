@@ -9,7 +9,8 @@
 
 /* Telemetry of a device, mapped read-only. */
 struct tele {
-	const struct weft_tele *qp; /* [WEFT_QPS] */
+	unsigned n;
+	const struct weft_tele *qp; /* [n] */
 	const struct weft_devtele *dev;
 };
 

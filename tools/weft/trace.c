@@ -44,8 +44,8 @@ static void story_past(const struct weft_tele_past *p, struct story *s)
 	s->last_ack = p->last_ack;
 }
 
-/* All QPs that are known, those of the past first, oldest first. Returns how many. */
-static unsigned stories(const struct tele *t, struct story s[WEFT_TELE_PAST + WEFT_QPS])
+/* All QPs that are known (s has room for WEFT_TELE_PAST + t->n), those of the past first, oldest first. Returns how many. */
+static unsigned stories(const struct tele *t, struct story *s)
 {
 	uint32_t npast, from;
 	unsigned n = 0;
@@ -56,7 +56,7 @@ static unsigned stories(const struct tele *t, struct story s[WEFT_TELE_PAST + WE
 		from = npast > WEFT_TELE_PAST ? npast - WEFT_TELE_PAST : 0;
 		for (uint32_t i = from; i < npast; i++)
 			story_past(&t->dev->past[i % WEFT_TELE_PAST], &s[n++]);
-		for (unsigned i = 0; i < WEFT_QPS; i++)
+		for (unsigned i = 0; i < t->n; i++)
 			if (t->qp[i].id.qpn)
 				story_of(&t->qp[i], &s[n++]);
 	}
@@ -253,7 +253,7 @@ int qp_trace(int argc, char **argv)
 	q.dev = list[0].ifname;
 	q.qpn = qpn;
 	q.out = cli.json ? json_object_new_array() : NULL;
-	s = calloc(WEFT_TELE_PAST + WEFT_QPS, sizeof(*s));
+	s = calloc(WEFT_TELE_PAST + list[0].cfg.qps, sizeof(*s));
 	if (!s || tele_open(&list[0], &t)) {
 		if (!s)
 			cli_fail(argv[0], "no memory");

@@ -102,7 +102,7 @@ static void count_qps(const struct pinned *p, struct users *u)
 	static struct weft_qpctl ctl;
 	int fd = pins_map(p, "qpctl", sizeof(ctl));
 
-	for (uint32_t i = 0; fd >= 0 && i < WEFT_QPS; i++)
+	for (uint32_t i = 0; fd >= 0 && i < p->cfg.qps; i++)
 		if (!bpf_map_lookup_elem(fd, &i, &ctl) && ctl.state != WEFT_QP_FREE &&
 		    ctl.owner < WEFT_PROCS)
 			u->of[ctl.owner].qps++;

@@ -72,6 +72,9 @@ static int device(struct conf *c, char *rest, const char *file, unsigned line)
 		if (!strcmp(key, "port")) {
 			ok = number(val, false, 65535, &n) && n && n != 4791;
 			d->opts.port = n;
+		} else if (!strcmp(key, "qps")) {
+			ok = number(val, false, WEFT_QPS_MAX, &n) && n;
+			d->opts.device_qps = n;
 		} else if (!strcmp(key, "csum")) {
 			ok = on_off(val, &on);
 			d->opts.csum = on;
@@ -131,7 +134,7 @@ static int rule(struct conf *c, bool group, char *rest, const char *file, unsign
 			ok = number(val, true, 1ull << 44, &n);
 			r->q.memory = n;
 		} else if (!strcmp(key, "qps")) {
-			ok = number(val, false, WEFT_QPS, &n);
+			ok = number(val, false, WEFT_QPS_MAX, &n);
 			r->q.qps = n;
 		} else if (!strcmp(key, "regions")) {
 			ok = number(val, false, WEFT_MRS, &n);

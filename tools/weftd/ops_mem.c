@@ -65,10 +65,10 @@ int do_mr_put(struct proc *p, union weftd_body *u, int fd, int *out)
 int do_mr_drop(struct proc *p, union weftd_body *u, int fd, int *out)
 {
 	const struct weft_mr_ent *mr = p->dev.maps.mr;
-	uint32_t keys[WEFT_PROC_QPS], n = 0;
+	uint32_t keys[WEFT_STOP_MAX], n = 0;
 
 	(void)fd, (void)out;
-	if (u->mr_drop.n > WEFT_PROC_QPS)
+	if (u->mr_drop.n > WEFT_STOP_MAX)
 		return ops_bad(p, "the number of regions");
 	for (uint32_t i = 0; i < u->mr_drop.n; i++) {
 		uint32_t key = u->mr_drop.num[i];
@@ -112,7 +112,7 @@ int do_cq_drop(struct proc *p, union weftd_body *u, int fd, int *out)
 	(void)fd, (void)out;
 	if (idx >= WEFT_CQS || p->dev.maps.own->cq[idx] != p->dev.slot + 1)
 		return 0;
-	for (unsigned i = 0; i < WEFT_QPS; i++) {
+	for (unsigned i = 0; i < p->dev.maps.qps; i++) {
 		const struct weft_qpctl *ctl = &p->dev.maps.ctl[i];
 
 		if (ctl->state != WEFT_QP_FREE && ctl->state != WEFT_QP_INIT &&
@@ -154,7 +154,7 @@ int do_rq_drop(struct proc *p, union weftd_body *u, int fd, int *out)
 	(void)fd, (void)out;
 	if (idx >= WEFT_RQS || p->dev.maps.own->rq[idx] != p->dev.slot + 1)
 		return 0;
-	for (unsigned i = 0; i < WEFT_QPS; i++) {
+	for (unsigned i = 0; i < p->dev.maps.qps; i++) {
 		const struct weft_qpctl *ctl = &p->dev.maps.ctl[i];
 
 		if (ctl->state != WEFT_QP_FREE && ctl->owner == p->dev.slot && ctl->rq == idx + 1)

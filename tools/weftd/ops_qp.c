@@ -9,9 +9,9 @@
 static struct weft_qpctl *own_qp(const struct proc *p, uint32_t num)
 {
 	uint32_t slot = WEFT_QPN_SLOT(num);
-	struct weft_qpctl *ctl = &p->dev.maps.ctl[slot % WEFT_QPS];
+	struct weft_qpctl *ctl = &p->dev.maps.ctl[slot % p->dev.maps.qps];
 
-	return slot < WEFT_QPS && ctl->qpn == num && ctl->owner == p->dev.slot &&
+	return slot < p->dev.maps.qps && ctl->qpn == num && ctl->owner == p->dev.slot &&
 			       ctl->state != WEFT_QP_FREE
 		       ? ctl
 		       : NULL;
@@ -28,7 +28,7 @@ void ops_share(struct weft_dev *dev, uint32_t uid, uint32_t share)
 		return;
 	for (int pass = 0; pass < 2; pass++) {
 		each = n && all / n ? all / n : 1;
-		for (unsigned i = 0; i < WEFT_QPS; i++) {
+		for (unsigned i = 0; i < dev->maps.qps; i++) {
 			struct weft_qpctl *ctl = &dev->maps.ctl[i];
 			const struct weft_owner *o = &own->proc[ctl->owner % WEFT_PROCS];
 
@@ -51,10 +51,10 @@ int do_qp_take(struct proc *p, union weftd_body *u, int fd, int *out)
 
 	(void)fd, (void)out;
 	if (t.depth < WEFT_SQ_DEPTH || t.depth > WEFT_SQ_MAX || (t.depth & (t.depth - 1)) ||
-	    t.ring >= WEFT_PROC_QPS || weft_sq_rings(t.depth) > WEFT_PROC_QPS - t.ring ||
+	    t.ring >= p->dev.nrings || weft_sq_rings(t.depth) > p->dev.nrings - t.ring ||
 	    t.cwnd < 1 || t.cwnd > WEFT_CWND_MAX || t.nev < 1 || t.nev > WEFT_EV_MAX)
 		return ops_bad(p, "ring, depth, window or entropy values");
-	for (unsigned i = 0; i < WEFT_QPS; i++) {
+	for (unsigned i = 0; i < p->dev.maps.qps; i++) {
 		const struct weft_qpctl *ctl = &p->dev.maps.ctl[i];
 
 		if (ctl->state != WEFT_QP_FREE && ctl->owner == p->dev.slot &&
@@ -178,10 +178,10 @@ static void graced(struct proc *p, uint32_t slot, bool yes)
 
 int do_qp_stop(struct proc *p, union weftd_body *u, int fd, int *out)
 {
-	uint32_t nums[WEFT_PROC_QPS], n = 0;
+	uint32_t nums[WEFT_STOP_MAX], n = 0;
 
 	(void)fd, (void)out;
-	if (u->qp_stop.n > WEFT_PROC_QPS ||
+	if (u->qp_stop.n > WEFT_STOP_MAX ||
 	    (u->qp_stop.state != WEFT_QP_ERR && u->qp_stop.state != WEFT_QP_CLOSED))
 		return ops_bad(p, "number or state of QPs");
 	for (uint32_t i = 0; i < u->qp_stop.n; i++)

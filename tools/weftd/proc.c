@@ -51,7 +51,7 @@ static void count(struct served *s, void *arg)
 		}
 	for (unsigned i = 0; i < WEFT_MRS; i++)
 		u->regions += his(m->own, m->mr[i].owner - 1, c->uid);
-	for (unsigned i = 0; i < WEFT_QPS; i++)
+	for (unsigned i = 0; i < m->qps; i++)
 		u->qps += m->ctl[i].state != WEFT_QP_FREE && his(m->own, m->ctl[i].owner, c->uid);
 }
 
@@ -153,7 +153,7 @@ static int move_in(struct proc *p, int fds[WEFTD_FDS])
 	return 0;
 }
 
-static int enter(struct proc *p, struct weftd_welcome *w, int fds[WEFTD_FDS])
+static int enter(struct proc *p, uint32_t qps, struct weftd_welcome *w, int fds[WEFTD_FDS])
 {
 	struct weft_dev *dev = &p->dev;
 	struct weft_owner *o;
@@ -173,6 +173,21 @@ static int enter(struct proc *p, struct weftd_welcome *w, int fds[WEFTD_FDS])
 		return weft_err_quiet(EDQUOT, dev->ifname,
 				      "user %u has %u processes on weft, as many as weftd allows",
 				      dev->uid, u.processes);
+	/* rings are memory, used or not */
+	if (qps == WEFT_QPS_ALL)
+		qps = p->q.qps < WEFT_PROC_QPS ? 0 : p->q.qps < dev->maps.qps ? p->q.qps : qps;
+	else if (qps > WEFT_PROC_QPS && qps > p->q.qps)
+		return weft_err_quiet(EDQUOT, dev->ifname,
+				      "%u QPs would be too much: weftd allows user %u %u", qps,
+				      dev->uid, p->q.qps);
+	else if (qps > dev->maps.qps || qps > WEFT_PROC_MAX)
+		return weft_err_quiet(EBUSY, dev->ifname,
+				      "is up with %u QPs; for more set 'qps' of the device in "
+				      "weftd's configuration",
+				      dev->maps.qps);
+	dev->nrings = weft_pins_rings(dev, qps);
+	if (dev->nrings > WEFT_PROC_MAX)
+		dev->nrings = WEFT_PROC_MAX;
 	err = weft_pins_take_slot(dev);
 	if (err)
 		return err;
@@ -186,6 +201,7 @@ static int enter(struct proc *p, struct weftd_welcome *w, int fds[WEFTD_FDS])
 	err = move_in(p, fds);
 	w->slot = dev->slot;
 	w->ifindex = dev->ifindex;
+	w->rings = dev->nrings;
 	memcpy(w->token, p->token, sizeof(w->token));
 	w->cfg = *dev->maps.cfg;
 	return err;
@@ -201,26 +217,27 @@ static void drop_unknown(struct proc *p, const struct weftd_mine *mine)
 {
 	struct weft_dev *dev = &p->dev;
 	struct weft_maps *m = &dev->maps;
-	uint32_t failed[WEFT_PROC_QPS], closed[WEFT_PROC_QPS], i;
+	uint32_t failed[WEFT_STOP_MAX], closed[WEFT_STOP_MAX], i;
 	unsigned nfailed = 0, nclosed = 0;
 
-	for (i = 0; i < WEFT_QPS; i++) {
+	for (i = 0; i < m->qps; i++) {
 		const struct weft_qpctl *ctl = &m->ctl[i];
+		bool ours = ctl->state != WEFT_QP_FREE && ctl->owner == dev->slot;
 
-		if (ctl->state == WEFT_QP_FREE || ctl->owner != dev->slot)
-			continue;
-		if (!bit(mine->qps, i) && nclosed < WEFT_PROC_QPS)
+		if (ours && !bit(mine->qps, i))
 			closed[nclosed++] = ctl->qpn;
-		else if (bit(mine->failed, i) && ctl->state == WEFT_QP_RTS &&
-			 nfailed < WEFT_PROC_QPS)
+		else if (ours && bit(mine->failed, i) && ctl->state == WEFT_QP_RTS)
 			failed[nfailed++] = ctl->qpn;
+		if (nfailed == WEFT_STOP_MAX || (nfailed && i + 1 == m->qps)) {
+			weft_direct.qp_stop(dev, failed, nfailed, WEFT_QP_ERR);
+			nfailed = 0;
+		}
+		if (nclosed == WEFT_STOP_MAX || (nclosed && i + 1 == m->qps)) {
+			weft_direct.qp_stop(dev, closed, nclosed, WEFT_QP_CLOSED);
+			while (nclosed)
+				weft_direct.qp_free(dev, closed[--nclosed], NULL);
+		}
 	}
-	if (nfailed)
-		weft_direct.qp_stop(dev, failed, nfailed, WEFT_QP_ERR);
-	if (nclosed)
-		weft_direct.qp_stop(dev, closed, nclosed, WEFT_QP_CLOSED);
-	while (nclosed)
-		weft_direct.qp_free(dev, closed[--nclosed], NULL);
 	for (i = 0; i < WEFT_MRS; i++)
 		if (m->mr[i].owner == dev->slot + 1 && !bit(mine->mrs, i)) {
 			uint32_t key = WEFT_KEY(i, 0);
@@ -247,7 +264,7 @@ void proc_routes(struct proc *p)
 	if (!p->came_back)
 		return;
 	p->came_back = false;
-	for (uint32_t i = 0; i < WEFT_QPS; i++) {
+	for (uint32_t i = 0; i < p->dev.maps.qps; i++) {
 		const struct weft_qpctl *ctl = &p->dev.maps.ctl[i];
 
 		if (ctl->owner != p->dev.slot || ctl->state != WEFT_QP_RTS)
@@ -281,6 +298,7 @@ static int come_back(struct held *h, const struct peer *peer, const struct weftd
 	if (!p)
 		return weft_err_quiet(EAGAIN, dev->ifname, "out of memory");
 	p->dev.slot = in->slot;
+	p->dev.nrings = o->rings;
 	memcpy(p->token, in->token, sizeof(p->token));
 	p->conns = 1;
 	p->came_back = true;
@@ -351,7 +369,7 @@ int proc_hello(const struct peer *peer, const struct weftd_hello *h, struct weft
 	}
 	for (unsigned i = 0; i < WEFTD_FDS; i++)
 		fds[i] = -1;
-	err = enter(p, w, fds);
+	err = enter(p, h->qps, w, fds);
 	if (err) {
 		close_fds(fds, WEFTD_FDS);
 		weft_pins_purge_dead(&p->dev);

@@ -82,8 +82,8 @@ struct proc { /* a process in its slot on a device */
 	bool came_back; /* from another weftd: proc_routes() has something to do */
 	bool left;
 	struct quota q;
-	pthread_mutex_t lock;           /* objects are looked at and changed in one */
-	uint32_t graced[WEFT_QPS / 32]; /* closed QPs that have had their grace period */
+	pthread_mutex_t lock;               /* objects are looked at and changed in one */
+	uint32_t graced[WEFT_QPS_MAX / 32]; /* closed QPs that have had their grace period */
 };
 
 int proc_hello(const struct peer *peer, const struct weftd_hello *h, struct weftd_welcome *w,

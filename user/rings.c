@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* The rings of a process: which of them are which QP's. */
+#include <string.h>
+
+#include "internal.h"
+
+static bool rings_free(const struct weft_dev *dev, unsigned at, unsigned n)
+{
+	while (n && !(dev->ring_used[at / 64] >> at % 64 & 1))
+		at++, n--;
+	return !n;
+}
+
+static void mark_rings(struct weft_dev *dev, const struct weft_qp *qp, bool used)
+{
+	unsigned end = qp->ring_idx + weft_sq_rings(qp->sq_mask + 1);
+
+	for (unsigned i = qp->ring_idx; i < end; i++) {
+		dev->ring_used[i / 64] &= ~(1ull << i % 64);
+		dev->ring_used[i / 64] |= (uint64_t)used << i % 64;
+	}
+}
+
+int weft_rings_take(struct weft_dev *dev, struct weft_qp *qp)
+{
+	unsigned n = weft_sq_rings(qp->sq_mask + 1);
+
+	for (qp->ring_idx = 0; qp->ring_idx + n <= dev->nrings; qp->ring_idx++) {
+		if (!rings_free(dev, qp->ring_idx, n))
+			continue;
+		mark_rings(dev, qp, true);
+		qp->ring = &dev->rings[qp->ring_idx];
+		memset(qp->ring, 0, n * sizeof(*qp->ring));
+		return 0;
+	}
+	return n == 1 ? weft_err(
+				ENOSPC, dev->ifname,
+				"this process holds %u QPs at most; close some, or open it for more",
+				dev->nrings)
+		      : weft_err(
+				ENOSPC, dev->ifname,
+				"a queue of %u takes %u of the %u places for QPs of this process, and "
+				"there are not so many in a row; close some QPs, or open it for more",
+				qp->sq_mask + 1, n, dev->nrings);
+}
+
+void weft_rings_give(struct weft_dev *dev, const struct weft_qp *qp)
+{
+	mark_rings(dev, qp, false);
+}

@@ -134,6 +134,39 @@ waiting() {
 	both up
 }
 
+# More QPs than a device holds as a rule, and a process; all of them write.
+many() {
+	local server writer rc
+	both down
+	t -- both up qps 1024 ++ "brought up for 1024 QPs"
+	t -- grep -q '"qps": *1024' <("$WEFT" -n "$LAB_A" -j dev show "$LAB_IF_A") ++ "which it shows"
+	t ! both up qps 2048 ++ "more cannot be had then"
+	t -- both up qps 300 ++ "fewer are there"
+	t ! both up qps 2049 ++ "2049 are too many"
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --qps 700 --size 16k --count 4096 --verify \
+		-j >"$LAB_TMP/perf0" 2>&1
+	note "$(<"$LAB_TMP/perf0")"
+	t -- grep -q '"verified": *true' "$LAB_TMP/perf0" ++ "700 QPs of a process fill 64 MiB, every byte right"
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --qps 1000 --size 64k --time 60 \
+		-j >"$LAB_TMP/perf0" 2>&1
+	writer=$LAB_SPAWNED
+	t -- until_true 30 busy_qps 1000 100 ++ "1000 QPs of a process send, none is left out"
+	t -- over "$writer" ++ "and end well"
+	note "$(<"$LAB_TMP/perf0")"
+	lab_stop "$server"
+	both down
+	both up
+	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --qps 300 >"$LAB_TMP/perf0" 2>&1
+	rc=$?
+	note "$(<"$LAB_TMP/perf0")"
+	t "rc == 1" "more QPs than a device holds are refused"
+	t -- grep -q "up with 256 QPs.*weft up .* qps 301" "$LAB_TMP/perf0" ++ "with the way to have them"
+}
+
 two_processes() {
 	serve s1 "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=:7001"
 	local s1=$SERVER c1
@@ -286,6 +319,7 @@ tap_part sixteen && sixteen
 tap_part processes && two_processes
 tap_part shares && { shares 1 8; shares 2 2; }
 tap_part waiting && waiting
+tap_part many && many
 tap_part devices && two_devices
 tap_part cwnd && cwnd
 tap_part others && others

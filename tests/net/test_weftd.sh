@@ -335,7 +335,28 @@ its_place() {
 	t "$(wc -l <"$LAB_TMP/weftd.a.log") < 500" "weftd's log is not flooded"
 }
 
-for part in at_work over_its_death without_it sends clients_killed quotas against_others its_place; do
+# A device for many QPs, and a user who may have them.
+many_qps() {
+	local host server
+	for host in a b; do
+		printf 'device %s qps 512\nuser %s qps 400\n' "${DEV[$host]}" $ALICE >"$LAB_TMP/$host.conf"
+		start $host
+	done
+	: >"$LAB_TMP/server"
+	lab_spawn_in "$LAB_B" "$BIN/as" $ALICE "${SOCK[b]}" "$BIN/weft" perf server -p 7502 "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/server" '^ready' "$server" 10
+	t -- perf_as $ALICE 7502 --qps 300 --size 16k --count 4096 --verify ++ "300 QPs of a process, every byte right"
+	t -- fails_with 'weftd allows user' perf_as $ALICE 7502 --qps 450 --count 1 ++ "not more than the user may have"
+	t -- until_true 20 nobody_holds a ++ "all is given back"
+	lab_stop "$server"
+	for host in a b; do
+		kill -TERM "${PID[$host]}"
+		t -- lab_wait "${PID[$host]}" ++ "weftd ends well"
+	done
+}
+
+for part in at_work over_its_death without_it sends clients_killed quotas against_others its_place many_qps; do
 	tap_part $part && $part
 done
 tap_end

@@ -13,6 +13,7 @@ write_bw_1m_mtu1500|Gb/s|higher|tcp_best|0.9|weft_bw pair:1500 --size 1m|best: t
 write_bw_1m_mtu1500_frames|Gb/s|higher|tcp_best|2.5|weft_bw pair:1500 --size 1m|best: tcp_bw pair:1500 off
 write_bw_64k|Gb/s|higher|ucx_tcp_put_64k|3|weft_bw pair:3498 --size 64k|ucx_put_bw
 write_bw_16qp|Gb/s|higher|write_bw_64k|0.95|weft_bw pair:3498 --size 64k --qps 16|weft_bw pair:3498 --size 64k
+qp_1000|Gb/s|higher|write_bw_64k|0.7|weft_many 1000 weft_bw pair:3498 --size 64k --qps 1000|weft_bw pair:3498 --size 64k
 write_bw_1core|Gb/s|higher|memcpy_two_copies|0.30|weft_bw_one_core pair:3498 --size 1m|memcpy_two_copies one
 write_bw_limit|Gb/s|higher|memcpy_two_copies|0.30|weft_bw pair:3498 --size 1m|memcpy_two_copies all
 write_cpu_per_gb|s/GB|lower|tcp_best|0.5|weft_cpu pair:3498 --size 1m --event|best: tcp_cpu pair:3498

@@ -15,7 +15,7 @@ weft_start() {
 	topology "$topo" || return 1
 	[ -z "${WEFT_DAEMONS:-}" ] || daemons || return 1
 	# shellcheck disable=SC2086 # the prefixes are words
-	lab_spawn_in "$LAB_B" $pin_b "$O/weft" perf server -p $WEFT_PORT "$LAB_IF_B" \
+	lab_spawn_in "$LAB_B" $pin_b "$O/weft" perf server -p $WEFT_PORT ${WEFT_MANY:+--qps "$WEFT_MANY"} "$LAB_IF_B" \
 		>"$LAB_TMP/server" 2>&1
 	weft_server=$LAB_SPAWNED
 	wait_listen "$LAB_B" $WEFT_PORT "$weft_server" || return 1
@@ -81,6 +81,11 @@ weft_bw_daemon() {
 
 	WEFT_DAEMONS=1 weft_start "$1" "$as $LAB_TMP/b.sock" "$as $LAB_TMP/a.sock" "$BENCH_SECS" --verify "${@:2}" &&
 		weft_finish .goodput_gbps
+}
+
+# weft_many N COMMAND...: one of these with a server, and a device, for so many QPs
+weft_many() {
+	WEFT_MANY=$1 "${@:2}"
 }
 
 # weft_op OP COMMAND...: one of these with another operation than WRITE

@@ -4,13 +4,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "cli.h"
 #include "perf.h"
 
 static const char help[] =
-	"usage: weft perf server [ -p PORT ] DEV\n"
+	"usage: weft perf server [ -p PORT ] [ --qps N ] DEV\n"
 	"       weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
 	"       weft perf read DEV HOST[:PORT] [ OPTIONS ]\n"
 	"       weft perf send DEV HOST[:PORT] [ OPTIONS ]\n"
@@ -34,6 +35,16 @@ void perf_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+void perf_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur == r.rlim_max)
+		return;
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
 }
 
 uint64_t perf_now(void)

@@ -26,6 +26,7 @@
 #define PERF_SLOT       512  /* control memory a QP: the peer's message, then ours */
 #define PERF_OUT        256  /* where ours is in it */
 #define PERF_BATCH      64   /* posted or polled at once */
+#define PERF_SESSIONS   64   /* runs at the same time */
 #define PERF_RECVS      512  /* receives that are posted for SENDs */
 #define PERF_PATIENCE_S 10   /* without any progress */
 #define PERF_REFUSED_MS 2000 /* a server that does not listen yet */
@@ -76,6 +77,7 @@ _Static_assert(sizeof(struct perf_msg) <= PERF_OUT, "control memory");
 
 extern atomic_int perf_stop; /* SIGINT, SIGTERM */
 void perf_signals(void);
+void perf_files(void);   /* as many descriptors as may be: every QP has one */
 uint64_t perf_now(void); /* ns */
 
 /* Test data: word i of the region is a hash of seed and i. */
@@ -99,7 +101,8 @@ static inline uint64_t perf_slot(uint64_t j, unsigned index, unsigned qps, uint6
 /* Atomics: where the counter of a data QP is, and at the client where what they return is put. */
 #define PERF_COUNTER(index)   ((uint64_t)(index)*64)
 #define PERF_RESULT(index, j) (((uint64_t)(index)*WEFT_DEPTH + (j) % WEFT_DEPTH) * 8)
-#define PERF_ATOMIC_REGION    (256u << 10)
+#define PERF_ATOMIC_REGION(qps) \
+	(256u << 10 > PERF_RESULT(qps, 0) ? 256u << 10 : PERF_RESULT(qps, 0))
 
 /* Latency in log buckets, 128 in each power of two: at most 0.8% off. Values in ns. */
 struct perf_hist {
@@ -176,8 +179,10 @@ uint32_t perf_flag(const struct perf_run *r); /* PERF_F_* of it */
 int perf_post(struct perf_run *r, struct perf_lane *l, unsigned n);
 /* Post receives for answers, as many as the queue holds. 0 or -errno. */
 int perf_post_pongs(struct perf_run *r, struct weft_qp *qp);
-/* Every atomic was carried out once: counters and what was returned agree. 0, or CLI_FAIL. */
-int perf_verify_atomics(struct perf_run *r);
+/* One question to the server, one answer, in *m. 0, or an exit status after a message. */
+int perf_ask(struct perf_run *r, struct perf_msg *m);
+/* All bytes are what they should be; every atomic was carried out once. Likewise. */
+int perf_verify(struct perf_run *r);
 /* What to do about a QP's end, in words. */
 const char *perf_remedy(const struct perf_run *r, enum weft_wc_status status);
 /* Before a latency run: the server's whole region is written, in *n messages. 0, or CLI_FAIL. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* weft perf, the client: what is posted for each operation, receives for answers, and how atomics are verified. */
+/* weft perf, the client: what is posted for each operation, receives for answers, and how it is verified. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ int perf_post_pongs(struct perf_run *r, struct weft_qp *qp)
 	return done == 1 || done == -EAGAIN ? 0 : done;
 }
 
-int perf_verify_atomics(struct perf_run *r)
+static int verify_atomics(struct perf_run *r)
 {
 	struct weft_sge g = { .mr = r->mr, .len = PERF_COUNTER(r->qps) };
 	struct weft_wr wr = { .op = WEFT_WR_READ, .sge = &g, .nsge = 1, .rkey = r->rkey };
@@ -131,5 +131,53 @@ int perf_verify_atomics(struct perf_run *r)
 				"%llu; if the network corrupts packets, use csum on at both ends",
 				i, (unsigned long long)n, (unsigned long long)count);
 	}
+	return 0;
+}
+
+int perf_verify(struct perf_run *r)
+{
+	uint64_t full = r->posted < r->slots ? r->posted : r->slots;
+	struct perf_msg m = { .op = PERF_VERIFY,
+			      .region = r->region,
+			      .seed = r->seed,
+			      .covered = full * r->size,
+			      .rest = r->rest };
+	uint64_t covered = m.covered, bad;
+	int rc;
+
+	if (r->op == WEFT_WR_FETCH_ADD)
+		return verify_atomics(r);
+	if (r->op == WEFT_WR_SEND && !r->lat)
+		m.covered = r->posted;
+	if (r->op == WEFT_WR_READ) {
+		bad = perf_compare(r->mem, r->region, covered, r->seed, 0);
+		r->verified = bad == r->region;
+		return r->verified
+			       ? 0
+			       : cli_fail(
+					 r->peer,
+					 "verification failed: byte %llu of what was read is wrong; if "
+					 "the network corrupts packets, use csum on at both ends",
+					 (unsigned long long)bad);
+	}
+	rc = perf_ask(r, &m);
+	if (rc)
+		return rc;
+	r->verified = !m.err;
+	if (m.err)
+		return cli_fail(r->peer,
+				"verification failed: byte %llu of the server's memory is "
+				"wrong; if the network corrupts packets, use 'weft up %s csum on'",
+				(unsigned long long)m.bad, r->dev);
+	if (!r->lat)
+		return 0;
+	bad = perf_compare(r->pong, r->region, covered, r->seed, r->rest);
+	r->verified = bad == r->region;
+	if (bad != r->region)
+		return cli_fail(
+			r->peer,
+			"verification failed: byte %llu of what the server wrote "
+			"is wrong; if the network corrupts packets, use csum on at both ends",
+			(unsigned long long)bad);
 	return 0;
 }

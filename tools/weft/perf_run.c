@@ -149,26 +149,39 @@ static void note_broken(struct perf_run *r)
 	}
 }
 
-/* Fill the queue of one QP, without going past the count. 0 or -errno. */
-static int post_lane(struct perf_run *r, struct perf_lane *l)
+/* Post up to n on one QP, without going past the count. How many, or -errno. */
+static int post_lane(struct perf_run *r, struct perf_lane *l, unsigned n)
 {
-	while (l->out < r->depth) {
-		unsigned n = r->depth - l->out;
-		int done;
+	int done;
 
-		if (n > PERF_BATCH)
-			n = PERF_BATCH;
-		if (r->count && n > r->count - r->posted)
-			n = r->count - r->posted;
-		if (!n)
-			return 0;
-		done = perf_post(r, l, n);
-		if (done == -EAGAIN)
-			return 0;
-		if (done < 0)
-			return done;
+	if (n > r->depth - l->out)
+		n = r->depth - l->out;
+	if (r->count && n > r->count - r->posted)
+		n = r->count - r->posted;
+	if (!n)
+		return 0;
+	done = perf_post(r, l, n);
+	return done == -EAGAIN ? 0 : done;
+}
+
+/* Fill all queues, the QPs taking turns. 0, or -errno, of a QP that has failed -ENOTCONN. */
+static int post_lanes(struct perf_run *r)
+{
+	unsigned each = r->lanes < PERF_BATCH ? PERF_BATCH / r->lanes : 1;
+	bool more = true, broken = false;
+	int done;
+
+	while (more) {
+		more = false;
+		for (unsigned i = 0; i < r->lanes; i++) {
+			done = post_lane(r, &r->lane[i], each);
+			if (done < 0 && done != -ENOTCONN)
+				return done;
+			broken |= done < 0;
+			more |= done == (int)each;
+		}
 	}
-	return 0;
+	return broken ? -ENOTCONN : 0;
 }
 
 static unsigned outstanding(const struct perf_run *r)
@@ -229,13 +242,11 @@ int perf_run_bw(struct perf_run *r)
 	int n, rc = 0;
 
 	for (;;) {
-		for (unsigned i = 0; posting && i < r->lanes; i++) {
-			rc = post_lane(r, &r->lane[i]);
-			if (rc && rc != -ENOTCONN)
-				return cli_lib_fail(r->peer, rc);
-			if (rc)
-				broken = true;
-		}
+		rc = posting ? post_lanes(r) : 0;
+		if (rc && rc != -ENOTCONN)
+			return cli_lib_fail(r->peer, rc);
+		if (rc)
+			broken = true;
 		n = reap(r, &good);
 		now = perf_now();
 		if (n) {

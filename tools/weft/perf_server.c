@@ -11,15 +11,18 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "internal.h"
 #include "perf_server.h"
 
 static const char help[] =
-	"usage: weft perf server [ -p PORT ] DEV [ -j ]\n"
+	"usage: weft perf server [ -p PORT ] [ --qps N ] DEV [ -j ]\n"
 	"\n"
 	"Offer memory for 'weft perf write', 'read', 'send' and 'atomic', on all addresses of DEV, to any number of clients,\n"
 	"until SIGINT or SIGTERM.\n"
 	"\n"
 	"  -p, --port PORT  TCP port where connections are made (7471)\n"
+	"  --qps N          QPs of all clients together, 1 to 1023 (as many as DEV holds, which is 256 unless\n"
+	"                   it was brought up for others)\n"
 	"  -j, --json       one JSON object a line for every event\n";
 
 #define CMD "perf server"
@@ -61,7 +64,7 @@ static bool join_session(struct server *srv, struct weft_qp *qp, const struct pe
 
 	pthread_mutex_lock(&srv->lock);
 	LIST_FOREACH(s, &srv->sessions, link) {
-		if (s->run != h->run || s->qps == WEFT_PROC_QPS)
+		if (s->run != h->run || s->qps == WEFT_PROC_MAX)
 			continue;
 		if (s->start.flags & PERF_F_SEND && receiver_start(s, qp, h->index))
 			break;
@@ -72,6 +75,33 @@ static bool join_session(struct server *srv, struct weft_qp *qp, const struct pe
 	pthread_cond_broadcast(&srv->news);
 	pthread_mutex_unlock(&srv->lock);
 	return ok;
+}
+
+/*
+ * Before it is answered: what a data QP is for. A CQ or a receive queue of its own costs memory and
+ * grace periods, thus not for those on which nothing is done here.
+ */
+static void choose(void *arg, const void *priv, size_t len, struct weft_qp_opts *o)
+{
+	struct server *srv = arg;
+	uint32_t flags = 0;
+	struct perf_hello h;
+	struct session *s;
+
+	if (len != sizeof(h))
+		return;
+	memcpy(&h, priv, sizeof(h));
+	if (h.kind != PERF_DATA)
+		return;
+	pthread_mutex_lock(&srv->lock);
+	LIST_FOREACH(s, &srv->sessions, link)
+		if (s->run == h.run)
+			flags = s->start.flags;
+	pthread_mutex_unlock(&srv->lock);
+	if (flags & PERF_F_SEND)
+		o->recvs = PERF_RECVS;
+	else if (!(flags & PERF_F_LAT))
+		o->cq = srv->cq;
 }
 
 static void accept_one(struct server *srv, struct session **all, unsigned *n)
@@ -85,9 +115,8 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 		.priv = &h,
 		.priv_len = sizeof(h),
 		.connect_ms = 2000,
-		.recvs = PERF_RECVS, /* who it will be, and what he wants, is not known yet */
 	};
-	unsigned slot = WEFT_PROC_QPS;
+	unsigned slot = PERF_SESSIONS;
 	struct weft_qp *qp;
 	const void *priv;
 	uint64_t used;
@@ -97,7 +126,7 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 	pthread_mutex_lock(&srv->lock);
 	used = srv->used;
 	pthread_mutex_unlock(&srv->lock);
-	if (~used && *n < WEFT_PROC_QPS) {
+	if (~used && *n < PERF_SESSIONS) {
 		slot = __builtin_ctzll(~used);
 		h.off = (uint64_t)slot * PERF_SLOT;
 	}
@@ -119,7 +148,7 @@ static void accept_one(struct server *srv, struct session **all, unsigned *n)
 		memcpy(&h, priv, sizeof(h));
 	if (len != sizeof(h) || h.magic != PERF_MAGIC || h.version != PERF_VERSION)
 		cli_fail(srv->dev, "a client of another version; use weft %s there", WEFT_VERSION);
-	else if (h.kind == PERF_CTL && slot < WEFT_PROC_QPS)
+	else if (h.kind == PERF_CTL && slot < PERF_SESSIONS)
 		return new_session(srv, qp, &h, slot, all, n);
 	else if (h.kind == PERF_DATA && join_session(srv, qp, &h))
 		return;
@@ -147,7 +176,7 @@ static void join_threads(struct session **all, unsigned *n, struct server *srv, 
 
 static int loop(struct server *srv, const sigset_t *before)
 {
-	struct session *all[WEFT_PROC_QPS];
+	struct session *all[PERF_SESSIONS];
 	unsigned n = 0;
 
 	while (!perf_stop) {
@@ -162,13 +191,14 @@ static int loop(struct server *srv, const sigset_t *before)
 	return srv->gone ? CLI_FAIL : CLI_OK;
 }
 
-static int run(struct server *srv, unsigned port)
+static int run(struct server *srv, unsigned port, unsigned qps)
 {
 	char dev[CLI_QUOTED(IF_NAMESIZE)];
-	size_t len = WEFT_PROC_QPS * PERF_SLOT;
+	size_t len = PERF_SESSIONS * PERF_SLOT;
+	struct weft_open_opts o = { .size = sizeof(o), .qps = qps ? qps + 1 : WEFT_QPS_ALL };
 	sigset_t block, before;
 	char addr[16];
-	void *mem;
+	void *mem = NULL;
 	int rc;
 
 	/* signals arrive only in ppoll(): none is missed, and no other thread takes them */
@@ -176,11 +206,12 @@ static int run(struct server *srv, unsigned port)
 	sigaddset(&block, SIGINT);
 	sigaddset(&block, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &block, &before);
-	rc = weft_open(srv->dev, NULL, &srv->wd);
+	rc = weft_open(srv->dev, &o, &srv->wd);
 	if (rc)
 		return cli_lib_fail(srv->dev, rc);
-	rc = weft_alloc(srv->wd, len, &mem);
-	srv->ctl = mem;
+	rc = weft_cq_create(srv->wd, &srv->cq) ?: weft_alloc(srv->wd, len, &mem);
+	if (!rc)
+		srv->ctl = mem;
 	if (!rc)
 		rc = weft_mr_reg(srv->wd, NULL, mem, len, WEFT_LOCAL | WEFT_REMOTE_WRITE,
 				 &srv->ctl_mr);
@@ -196,6 +227,7 @@ static int run(struct server *srv, unsigned port)
 		else
 			printf("ready: %s port %u\n", srv->dev, port);
 		fflush(stdout);
+		weft_listener_choose(srv->l, choose, srv);
 		rc = loop(srv, &before);
 		weft_listener_close(srv->l);
 	}
@@ -206,14 +238,12 @@ static int run(struct server *srv, unsigned port)
 int perf_server(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "port", required_argument, NULL, 'p' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
+		{ "port", required_argument, NULL, 'p' }, { "qps", required_argument, NULL, 'q' },
+		{ "json", no_argument, NULL, 'j' },       { "verbose", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
 	};
 	struct server srv = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
-	uint64_t port = PERF_PORT;
+	uint64_t port = PERF_PORT, qps = 0;
 	int c, rc;
 
 	LIST_INIT(&srv.sessions);
@@ -223,6 +253,11 @@ int perf_server(int argc, char **argv)
 		case 'p':
 			if (!cli_u64(optarg, 1, 65535, &port))
 				return cli_usage(CMD, "PORT is 1 to 65535, not \"%s\"", optarg);
+			break;
+		case 'q':
+			if (!cli_u64(optarg, 1, WEFT_PROC_MAX - 1, &qps))
+				return cli_usage(CMD, "--qps is 1 to %d, not \"%s\"",
+						 WEFT_PROC_MAX - 1, optarg);
 			break;
 		default:
 			rc = cli_option(CMD, c, argv, help);
@@ -240,5 +275,6 @@ int perf_server(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	perf_signals();
-	return run(&srv, port);
+	perf_files();
+	return run(&srv, port, qps);
 }

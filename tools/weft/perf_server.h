@@ -12,8 +12,9 @@ struct server {
 	const char *dev;
 	struct weft_dev *wd;
 	struct weft_listener *l;
-	uint8_t *ctl; /* control memory, PERF_SLOT for each QP that a process can have */
+	uint8_t *ctl; /* control memory, PERF_SLOT for each session */
 	struct weft_mr *ctl_mr;
+	struct weft_cq *cq;   /* of data QPs that nobody here works on */
 	uint64_t used;        /* bit per slot */
 	pthread_mutex_t lock; /* sessions, their QPs, output */
 	pthread_cond_t news;  /* a session got a data QP */
@@ -39,9 +40,9 @@ struct session {
 	struct weft_qp *ctl;
 	uint32_t asked; /* questions taken */
 	struct perf_hello peer;
-	struct weft_qp *qp[WEFT_PROC_QPS];
+	struct weft_qp *qp[WEFT_PROC_MAX + 1]; /* and ctl at the end */
 	unsigned qps;
-	struct receiver rx[WEFT_PROC_QPS]; /* SENDs: of qp[] */
+	struct receiver rx[WEFT_PROC_MAX]; /* SENDs: of qp[] */
 	unsigned rxs;
 	struct perf_msg start; /* what the run is */
 	uint8_t *mem, *pong;   /* region; latency: source of the answers */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "internal.h"
 #include "perf_server.h"
 
 void session_say(struct session *s, const char *event, const char *fmt, ...)
@@ -254,9 +255,8 @@ void *session_serve(void *arg)
 	LIST_REMOVE(s, link); /* no data QP joins any more */
 	pthread_mutex_unlock(&srv->lock);
 	receivers_join(s);
-	for (unsigned i = 0; i < s->qps; i++)
-		weft_qp_close(s->qp[i]);
-	weft_qp_close(s->ctl);
+	s->qp[s->qps] = s->ctl;
+	weft_qp_destroy_all(s->qp, s->qps + 1);
 	if (s->mr)
 		weft_mr_dereg(s->mr);
 	if (s->pong_mr)

@@ -13,7 +13,8 @@
 #include "internal.h"
 #include "perf.h"
 
-#define SIZE_UNSET UINT64_MAX
+#define SIZE_UNSET       UINT64_MAX
+#define PERF_OUTSTANDING 16384 /* messages on all QPs, unless a depth is given */
 
 static const char help[] =
 	"usage: weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
@@ -29,10 +30,12 @@ static const char help[] =
 	"  --size N    bytes in a message, 0 to 1g; suffixes k, m, g (1m; 64 with --lat; an atomic has 8)\n"
 	"  --time S    seconds (5)\n"
 	"  --count N   messages, instead of a time\n"
-	"  --qps N     QPs that share the work, 1 to 63 (1)\n"
+	"  --qps N     QPs that share the work, 1 to 1023 (1); more than 255 need\n"
+	"              'weft up DEV qps N' on both sides\n"
 	"  --strict    in strict order: one path, nothing overtakes; memory may be polled\n"
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
-	"  --depth N   messages posted at once on a QP, 1 to 4096 (16m / size, 2 to 256; atomics 64)\n"
+	"  --depth N   messages posted at once on a QP, 1 to 4096 (16m / size, 2 to 256,\n"
+	"              16384 on all QPs; atomics 64)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
 	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ or\n"
@@ -112,7 +115,7 @@ static int parse_one(struct perf_run *r, int c, char **argv)
 		return cli_u64(optarg, 1, UINT64_MAX, &r->count)
 			       ? -1
 			       : cli_usage(cmd, "--count is 1 or more, not \"%s\"", optarg);
-	case O_QPS: return parse_number("qps", 1, WEFT_PROC_QPS - 1, &r->qps);
+	case O_QPS: return parse_number("qps", 1, WEFT_PROC_MAX - 1, &r->qps);
 	case O_EVS: return parse_number("evs", 1, WEFT_EV_MAX, &r->evs);
 	case O_DEPTH: return parse_number("depth", 1, WEFT_DEPTH_MAX, &r->depth);
 	case O_CWND: return parse_number("cwnd", 1, WEFT_CWND_MAX, &r->cwnd);
@@ -175,7 +178,7 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		if (r->depth > WEFT_DEPTH)
 			return cli_usage(cmd, "--depth of atomics is 1 to 256");
 		r->size = 8;
-		r->region = PERF_ATOMIC_REGION;
+		r->region = PERF_ATOMIC_REGION(r->qps);
 		if (!r->depth)
 			r->depth = WEFT_ATOMICS_MAX;
 	}
@@ -195,7 +198,12 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		r->depth = 1;
 	if (!r->depth) {
 		r->depth = r->size ? (16u << 20) / r->size : WEFT_DEPTH;
-		r->depth = r->depth < 2 ? 2 : r->depth > WEFT_DEPTH ? WEFT_DEPTH : r->depth;
+		if (r->depth > WEFT_DEPTH)
+			r->depth = WEFT_DEPTH;
+		if (r->depth > PERF_OUTSTANDING / r->qps)
+			r->depth = PERF_OUTSTANDING / r->qps;
+		if (r->depth < 2)
+			r->depth = 2;
 	}
 	return r->peer ? -1 : cli_lib_fail(cmd, ENOMEM);
 }
@@ -280,8 +288,7 @@ static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, 
 	return 0;
 }
 
-/* One question to the server, one answer, in *m. */
-static int ask(struct perf_run *r, struct perf_msg *m)
+int perf_ask(struct perf_run *r, struct perf_msg *m)
 {
 	struct weft_write w = { .mr = r->ctl_mr,
 				.off = PERF_OUT,
@@ -343,7 +350,7 @@ static int set_up_lat(struct perf_run *r)
 		if (rc)
 			return cli_lib_fail(r->peer, rc);
 	}
-	return ask(r, &m);
+	return perf_ask(r, &m);
 }
 
 static int set_up(struct perf_run *r)
@@ -357,8 +364,17 @@ static int set_up(struct perf_run *r)
 		.region = r->region,
 		.slots = r->slots,
 	};
-	int rc = weft_open(r->dev, NULL, &r->wd);
+	struct weft_open_opts o = { .size = sizeof(o) };
+	unsigned places;
+	int rc;
 
+	/* data QPs, whose queues may take several places each, and the control QP */
+	for (places = 1; places * WEFT_SQ_DEPTH < r->depth; places *= 2)
+		;
+	places = places * r->qps + 1;
+	if (places > WEFT_PROC_QPS)
+		o.qps = places < WEFT_PROC_MAX ? places : WEFT_PROC_MAX;
+	rc = weft_open(r->dev, &o, &r->wd);
 	if (rc)
 		return cli_lib_fail(r->dev, rc);
 	if (getrandom(&r->id, sizeof(r->id), 0) != sizeof(r->id) ||
@@ -383,7 +399,7 @@ static int set_up(struct perf_run *r)
 		m.key = weft_mr_key(r->pong_mr);
 	}
 	m.seed = r->seed;
-	rc = ask(r, &m);
+	rc = perf_ask(r, &m);
 	if (rc)
 		return rc;
 	r->rkey = m.key;
@@ -402,66 +418,12 @@ static int set_up(struct perf_run *r)
 
 static void tear_down(struct perf_run *r)
 {
-	for (unsigned i = 0; i < r->lanes; i++)
-		weft_qp_close(r->lane[i].qp);
-	if (r->ctl)
-		weft_qp_close(r->ctl);
-	/* closes what is left: completion queue, regions, memory */
+	/* closes what is left: QPs, completion queue, regions, memory */
 	if (r->wd)
 		weft_close(r->wd);
 	free(r->hist);
 	free(r->lane);
 	free((char *)r->peer);
-}
-
-/* ---- afterwards ---- */
-
-static int verify(struct perf_run *r)
-{
-	uint64_t full = r->posted < r->slots ? r->posted : r->slots;
-	struct perf_msg m = { .op = PERF_VERIFY,
-			      .region = r->region,
-			      .seed = r->seed,
-			      .covered = full * r->size,
-			      .rest = r->rest };
-	uint64_t covered = m.covered, bad;
-	int rc;
-
-	if (r->op == WEFT_WR_FETCH_ADD)
-		return perf_verify_atomics(r);
-	if (r->op == WEFT_WR_SEND && !r->lat)
-		m.covered = r->posted;
-	if (r->op == WEFT_WR_READ) {
-		bad = perf_compare(r->mem, r->region, covered, r->seed, 0);
-		r->verified = bad == r->region;
-		return r->verified
-			       ? 0
-			       : cli_fail(
-					 r->peer,
-					 "verification failed: byte %llu of what was read is wrong; if "
-					 "the network corrupts packets, use csum on at both ends",
-					 (unsigned long long)bad);
-	}
-	rc = ask(r, &m);
-	if (rc)
-		return rc;
-	r->verified = !m.err;
-	if (m.err)
-		return cli_fail(r->peer,
-				"verification failed: byte %llu of the server's memory is "
-				"wrong; if the network corrupts packets, use 'weft up %s csum on'",
-				(unsigned long long)m.bad, r->dev);
-	if (!r->lat)
-		return 0;
-	bad = perf_compare(r->pong, r->region, covered, r->seed, r->rest);
-	r->verified = bad == r->region;
-	if (bad != r->region)
-		return cli_fail(
-			r->peer,
-			"verification failed: byte %llu of what the server wrote "
-			"is wrong; if the network corrupts packets, use csum on at both ends",
-			(unsigned long long)bad);
-	return 0;
 }
 
 int perf_client(int argc, char **argv, enum weft_wr_op op)
@@ -479,6 +441,7 @@ int perf_client(int argc, char **argv, enum weft_wr_op op)
 	}
 	lay_out(&r);
 	perf_signals();
+	perf_files();
 	r.lane = calloc(r.qps, sizeof(*r.lane));
 	r.hist = r.lat ? calloc(1, sizeof(*r.hist)) : NULL;
 	if (!r.lane || (r.lat && !r.hist))
@@ -492,7 +455,7 @@ int perf_client(int argc, char **argv, enum weft_wr_op op)
 	if (!rc && perf_stop)
 		rc = CLI_INTR;
 	if (!rc && r.verify)
-		rc = verify(&r);
+		rc = perf_verify(&r);
 	prc = perf_report(&r);
 	rc = rc ? rc : prc;
 out:

@@ -308,7 +308,7 @@ static void attack(struct weft_qp *qp)
 	case 17:
 	case 18:
 	case 19: edit_receive(qp->rq); break;
-	case 0: r->sq_prod += draw() % 600; break;
+	case 0: r->sq_prod += draw() % (2 * weft_qp_depth(qp) + 100); break;
 	case 1: r->sq_prod = draw(); break;
 	case 2: r->hint = draw() & 1; break;
 	case 3: r->arm_tx = r->arm_rx = draw(); break;
@@ -317,11 +317,14 @@ static void attack(struct weft_qp *qp)
 		*(volatile unsigned long *)qp->cq->rb_cons = draw() & 1 ? draw() : 0;
 		break;
 	case 6: /* rings that no QP of ours uses */
-		w = (volatile uint32_t *)&at.dev->rings[2 + draw() % (at.dev->nrings - 2)];
+		w = (volatile uint32_t *)&at.dev->rings[8 + draw() % (at.dev->nrings - 8)];
 		for (int i = 0; i < 64; i++)
 			w[draw() % (sizeof(*r) / 4)] = draw();
 		break;
-	default: edit_wqe(&r->sq[draw() % WEFT_SQ_DEPTH]); break;
+	default:
+		r += draw() % weft_sq_rings(weft_qp_depth(qp));
+		edit_wqe(&r->sq[draw() % WEFT_SQ_DEPTH]);
+		break;
 	}
 	/* the doorbell too is the application's to send */
 	if (!(draw() % 8))
@@ -341,7 +344,7 @@ static bool connect_again(const char *host, struct weft_qp **qp)
 
 	if (weft_connect(at.dev, addr,
 			 WEFT_OPTS(struct weft_qp_opts, .timeout_ms = 200, .recvs = own ? RECVS : 0,
-				   .srq = own ? NULL : at.srq),
+				   .srq = own ? NULL : at.srq, .sq_depth = draw() & 1 ? 1024 : 0),
 			 qp))
 		return false;
 	at.connects++;

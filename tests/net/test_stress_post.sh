@@ -8,16 +8,17 @@ set -u
 
 DURATION=${DURATION:-60}
 
-# stress SECONDS AT-LEAST NAME
+# stress SECONDS AT-LEAST NAME [OPTION...]
 stress() {
-	local messages fill
+	local messages fill seconds=$1 least=$2 name=$3
+	shift 3
 	"$WEFT" -n "$LAB_A" up "$LAB_IF_A"	# its counters outlive the writer
 	serve s "$LAB_B" --region 1m --conns 1 "$LAB_IF_B=:7000"
-	writer c "$LAB_A" --stress --time "$1" --src 1m --limit 500 "$LAB_IF_A=10.9.0.2:7000"
-	t -- finish_both c s ++ "$3, posts at random for $1 s: none takes 500 ms, every byte right"
+	writer c "$LAB_A" --stress --time "$seconds" --src 1m --limit 500 "$@" "$LAB_IF_A=10.9.0.2:7000"
+	t -- finish_both c s ++ "$name, posts at random for $seconds s: none takes 500 ms, every byte right"
 	messages=$(field c messages)
 	note "$(<"$LAB_TMP/c")"
-	t "messages > $2 * $1 / 10" "$messages WRITEs, the slowest took $(field c worst_us) us"
+	t "messages > least * seconds / 10" "$messages WRITEs, the slowest took $(field c worst_us) us"
 	fill=$(counter "$LAB_A" "$LAB_IF_A" fill)
 	t "${fill:-1} == 0" "every frame grew to the message that came next ($fill did not)"
 	"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
@@ -36,6 +37,7 @@ threads() {	# the kernel offers them while somebody receives by NAPI: GRO turns 
 lab_begin
 lab_pair 3498
 stress "$DURATION" 10000 'as it comes'
+stress 6 10000 'queues of 1024' --depth 1024
 t -- threads ++ "receive threads"
 stress 8 4000 'with receive threads'
 tap_end

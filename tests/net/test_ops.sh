@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# READs, atomics and requests of several pieces, byte-exact over a good wire and a bad one.
+# READs, atomics and requests of several pieces, byte-exact over a good wire and a bad one; deep queues.
 # shellcheck source-path=SCRIPTDIR source=tap.sh
 # shellcheck disable=SC2034	# conditions of t name variables
 set -u
@@ -55,11 +55,20 @@ deep() {	# HOST SERVER-PID|0 ROUNDS
 
 # Queues of 1024, filled at once.
 deep_queues() {
+	local complete
 	lab_pair 3498
 	begin
 	t -- deep 10.9.0.2 "$SERVER" 4 ++ "1024 at once to a stopped process: all byte-exact and in order, also flushed"
 	kill -TERM "$SERVER"
 	finish "$SERVER" s
+	serve s "$LAB_B" --region 64m --conns 1 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --rounds 1 --fixed 64k --depth 1024 --stop-posted "$LAB_IF_A=10.9.0.2:7000"
+	t -- lab_wait_line "$LAB_TMP/c" '^posted 1024' "$CLIENT" 20 ++ "a writer stops with 1024 posted"
+	complete=$(sed -n 's/^posted 1024, completed \([0-9]*\).*/\1/p' "$LAB_TMP/c")
+	t "${complete:-1024} < 1024 - 256" "more than a ring of them are not complete ($complete are)"
+	t -- lab_wait_line "$LAB_TMP/s" 'round 0.*right' "$SERVER" 20 ++ "what it had posted arrives, every byte right"
+	kill -CONT "$CLIENT"
+	t -- finish_both c s ++ "and it finds all of it completed"
 	lab_down
 	lab_middle 3498 --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
 	begin

@@ -18,7 +18,7 @@ stress() {
 	t -- finish_both c s ++ "$name, posts at random for $seconds s: none takes 500 ms, every byte right"
 	messages=$(field c messages)
 	note "$(<"$LAB_TMP/c")"
-	t "messages > least * seconds / 10" "$messages WRITEs, the slowest took $(field c worst_us) us"
+	t "messages > $least * seconds / 10" "$messages WRITEs, the slowest took $(field c worst_us) us"
 	fill=$(counter "$LAB_A" "$LAB_IF_A" fill)
 	t "${fill:-1} == 0" "every frame grew to the message that came next ($fill did not)"
 	"$WEFT" -n "$LAB_A" down "$LAB_IF_A"

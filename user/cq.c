@@ -111,6 +111,12 @@ int weft_cq_create(struct weft_dev *dev, struct weft_cq **out)
 		if (cq->rb_fd >= 0)
 			dev->priv->cq_drop(dev, cq->idx);
 		release(cq);
+		if (err == -EDQUOT) /* weftd has said why */
+			return err;
+		if (err == -ENOSPC)
+			return weft_err(ENOSPC, dev->ifname,
+					"all %d CQs are in use; close some, or let QPs share one",
+					WEFT_CQS);
 		return weft_err(-err, dev->ifname, "a CQ cannot be made: %s", strerror(-err));
 	}
 	pthread_mutex_lock(&dev->lock);

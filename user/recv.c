@@ -72,6 +72,11 @@ static int new_queue(struct weft_dev *dev, struct weft_pd *pd, unsigned depth, b
 		free_queue(rq);
 		if (err == -EDQUOT) /* weftd has said why */
 			return err;
+		if (err == -ENOSPC)
+			return weft_err(ENOSPC, dev->ifname,
+					"all %d receive queues are in use; close some, or let QPs "
+					"share one (SRQ)",
+					WEFT_RQS);
 		return weft_err(-err, dev->ifname, "a receive queue of %u cannot be made: %s",
 				depth, strerror(-err));
 	}

@@ -132,6 +132,8 @@ gone recv__flush $r 'status && next_flushed(qp, &at)'
 swap recv__solicited $r '!sol' 1
 swap recv__flush $r WEFT_WC_LOC_LEN_ERR WEFT_WC_LOC_PROT_ERR 'return WEFT_WC_LOC_LEN_ERR'
 swap recv__flush $r WEFT_WC_FLUSH_ERR WEFT_WC_GENERAL_ERR 'return WEFT_WC_FLUSH_ERR'
+gone recv__no_queue $r 'err == -ENOSPC'
+gone recv__no_queue $r 'err == -EDQUOT'
 
 # ---- the states that an application gives ----
 gone state__in_error $s 'weft_qp_status(qp) || __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)'

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "../../user/recv.c"
@@ -17,6 +19,8 @@ static struct weft_qpctl ctl[2];
 static struct weft_ring rings[2];
 static struct weft_qp qps[2], *const qp = &qps[0];
 static unsigned resumed[2], made, dropped;
+static int full; /* -errno: no more queues */
+static char said[200];
 
 int weft_doorbell(struct weft_dev *d, uint32_t qpn, enum weft_db_op op, unsigned len)
 {
@@ -47,7 +51,12 @@ int weft_sge_err(struct weft_dev *d, uint32_t id, const struct weft_sge *g, unsi
 #define SAYS(name)                                               \
 	int name(int err, const char *obj, const char *fmt, ...) \
 	{                                                        \
-		(void)obj, (void)fmt;                            \
+		va_list ap;                                      \
+                                                                 \
+		(void)obj;                                       \
+		va_start(ap, fmt);                               \
+		vsnprintf(said, sizeof(said), fmt, ap);          \
+		va_end(ap);                                      \
 		return -err;                                     \
 	}
 SAYS(weft_err)
@@ -62,6 +71,8 @@ int weft_err_const(int err, const char *line)
 static int rq_new(struct weft_dev *d, uint32_t depth, int *fd, uint32_t *idx)
 {
 	(void)d;
+	if (full)
+		return full;
 	*fd = memfd_create("rq", MFD_CLOEXEC);
 	*idx = made++;
 	return *fd < 0 || ftruncate(*fd, weft_rq_bytes(depth)) ? -errno : 0;
@@ -221,6 +232,29 @@ static void recv__malformed(void **state)
 	qp->status = WEFT_WC_GENERAL_ERR;
 	assert_int_equal(weft_post_recv(qp, &r, 1), -ENOTCONN);
 	end();
+}
+
+/* Whoever can tell why there is no queue does, and nothing is kept. */
+static void recv__no_queue(void **state)
+{
+	struct weft_qp_opts o = { .recvs = DEPTH, .pd = &pd };
+	struct weft_srq *rq;
+
+	(void)state;
+	full = -ENOSPC;
+	assert_int_equal(weft_recv_attach(qp, &o), -ENOSPC);
+	assert_non_null(strstr(said, "receive queues are in use"));
+	assert_int_equal(weft_srq_create(&dev, NULL, DEPTH, &rq), -ENOSPC);
+	strcpy(said, "weftd's");
+	full = -EDQUOT;
+	assert_int_equal(weft_recv_attach(qp, &o), -EDQUOT);
+	assert_string_equal(said, "weftd's");
+	full = -ENOMEM;
+	assert_int_equal(weft_recv_attach(qp, &o), -ENOMEM);
+	assert_non_null(strstr(said, "of 8 cannot be made"));
+	full = 0;
+	assert_null(qp->rq);
+	assert_int_equal(made, 0);
 }
 
 /* In error each receive comes back once, in order, whatever the queue says that it holds. */
@@ -386,8 +420,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		T(recv__own),    T(recv__malformed), T(recv__flush),        T(recv__written_over),
-		T(recv__resume), T(recv__shared),    T(recv__shared_flush), T(recv__solicited),
+		T(recv__own),          T(recv__malformed), T(recv__flush),
+		T(recv__written_over), T(recv__resume),    T(recv__shared),
+		T(recv__shared_flush), T(recv__no_queue),  T(recv__solicited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

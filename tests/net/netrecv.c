@@ -437,7 +437,8 @@ static const struct {
 	{ "killed", test_killed, true, false },    { "misuse", test_misuse, true, true },
 	{ "quota", test_quota, false, true },      { "solicited", test_sol, true, true },
 	{ "sleepers", test_sleepers, true, true }, { "sizes", test_sizes, true, true },
-	{ "ordered", test_ordered, true, true },
+	{ "ordered", test_ordered, true, true },   { "cut", test_cut, true, true },
+	{ "down", test_down, true, true },
 };
 
 int main(int argc, char **argv)

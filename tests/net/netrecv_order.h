@@ -164,6 +164,31 @@ static void test_local(void)
 	part(&p);
 }
 
+/* Nothing gets through any more: the script has cut the wire. */
+static void test_cut(void)
+{
+	struct weft_qp_opts oa = opts(), ob = opts();
+	struct pair p;
+
+	oa.timeout_ms = 300;
+	p = join(&oa, &ob);
+	before(&p);
+	usleep(50000);
+	step("cut");
+	must(ask_write(p.a, 2, A.mr, weft_mr_key(B.mr), AT_BEHIND) == 1, "weft_post");
+	ends(&p, WEFT_WC_RETRY_EXC_ERR, behind(&p), "no answer");
+}
+
+/* The script has taken weft down on A. */
+static void test_down(void)
+{
+	struct pair p = waiting(0);
+	unsigned n = behind(&p);
+
+	step("down");
+	ends(&p, WEFT_WC_DEV_ERR, n, "weft down");
+}
+
 static void test_ordered(void)
 {
 	test_refused();

@@ -88,6 +88,21 @@ lost() {
 	t -- finish "$RECV" lost ++ "and the SEND arrives all the same"
 }
 
+# no_way HOW COMMAND...: in both orders, while requests are out
+no_way() {
+	local how=$1 it
+	shift
+	for it in "$how" "strict:$how"; do
+		spawn "$it"
+		t -- lab_wait_line "$LAB_TMP/$it" "^$how\$" "$RECV" 10 ++ "requests are out"
+		"$@"
+		touch "$LAB_TMP/go"
+		t -- finish "$RECV" "$it" ++ "$it: one tells why, the others are flushed"
+		lab_impair --loss 0
+		hosts up
+	done
+}
+
 # The programs stay on the interfaces from one test to the next: to load them takes a second or two.
 hosts() {	# up|down
 	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A"
@@ -105,6 +120,10 @@ lab_down
 lab_middle 3498 --seed $((SEED % 100000))
 hosts up
 tap_part lost && lost
+if tap_part no_way; then
+	no_way cut lab_impair --loss 1000000
+	no_way down "$WEFT" -n "$LAB_A" down "$LAB_IF_A"
+fi
 if tap_part sizes; then
 	lab_impair --loss 10000
 	t -- recv sizes ++ "1% lost: nothing, 1 MiB and 64 MiB in 4 pieces, inline data that changes at once"

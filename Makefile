@@ -230,7 +230,7 @@ check-vm: tests
 sim: $(SIM)
 	@$(SIM) --seeds $(SEEDS)
 
-drill: $(WIRELAB) $(TOOL) $(O)/tests/net/netwrite
+drill: $(WIRELAB) $(TOOL) $(WEFTD) $(O)/tests/net/netwrite $(O)/tests/net/stallmeter $(O)/labswitch.bpf.o
 	@LAB_BUILD=$(abspath $(O)) DRILL_SECS=$(SECS) $(if $(SEED),SEED=$(SEED)) tests/net/test_drill.sh
 
 coverage: $(SIM_COV)

@@ -27,6 +27,7 @@ link_up() {	# link_up N NS DEV
 	ip -n "$2" link set "$3" up
 	[ "$3" != e0 ] || ip -n "$2" addr replace "fd09::$1/64" dev e0 nodad
 	slow_links
+	[ -n "${DOWN[$1]:-}" ] || neighbours_ask "$1"	# away for seconds
 	unset "DOWN[$1]"
 	HURT[$1]=
 }

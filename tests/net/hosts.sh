@@ -21,7 +21,7 @@ load_switch() {
 
 # The veth of host N, in a new life: another index, and every third time another MAC address.
 plug() {
-	local n=$1 ns=${NS[$1]} index o q
+	local n=$1 ns=${NS[$1]} index q
 	q=$(nproc --all)
 	GENERATION[$n]=$((GENERATION[$n] + 1))
 	ip link add e0 netns "$ns" address "02:00:00:00:$(printf %02x $((GENERATION[$n] / 3 % 256))):0$n" \
@@ -36,11 +36,17 @@ plug() {
 			value $((index & 255)) $((index >> 8 & 255)) $((index >> 16)) 0 || return 1
 	ip -n "$LAB_M" link set "p$n" up
 	lab_address "$ns" e0 "$n"
-	# nobody answers for the old address
+	neighbours_ask "$n"
+}
+
+# Nobody has the old address of host N, nor waits for what was asked while it was away.
+neighbours_ask() {
+	local n=$1 o
 	for o in "${HOSTS[@]}"; do
 		[ "$o" = "$n" ] || ip -n "${NS[$o]}" neigh flush to "10.9.0.$n"
 		[ "$o" = "$n" ] || ip -n "${NS[$o]}" neigh flush to "fd09::$n"
 	done 2>/dev/null
+	ip -n "${NS[$n]}" neigh flush dev e0 2>/dev/null
 	return 0
 }
 

@@ -141,8 +141,7 @@ static void seq__blames_nobody(void **state)
 	assert_int_equal(s->tx.rnr, 0);
 	assert_int_equal(s->tx.una, 0xfffffffe);
 	assert_memory_equal(&s->tx.path, &path, sizeof(path));
-	/* in their order, before what is new */
-	for (__u32 i = 0; i < 6; i++)
+	for (__u32 i = 0; i < 6; i++) /* in their order, before what is new */
 		goes(s, 0xfffffffe + i, i < 4, T0 + RTT + 1);
 	test_free(s);
 }
@@ -417,6 +416,20 @@ static void seq__of_what_is_delivered(void **state)
 	test_free(s);
 }
 
+/* 7 was refused while another CPU placed 6: a SACK tells, the count does not yet, and the ACK of 6 is lost. */
+static void seq__with_a_lagging_cum(void **state)
+{
+	struct sender *s = strict_new(6);
+	struct weft_ack a = { .psn = 7, .ts = T0, .cum = 6, .sack = 1 << 6, .seq = 1 };
+
+	(void)state;
+	post(s, 2 * PAYLOAD);
+	claim_n(s, 2, T0, 0);
+	assert_int_equal(ack_raw(s, a, T0 + RTT), 0);
+	goes(s, 7, 1, T0 + RTT);
+	test_free(s);
+}
+
 /* It was convicted when its SEQ comes: it stays lost, once. */
 static void seq__of_what_is_lost(void **state)
 {
@@ -479,6 +492,7 @@ int main(void)
 		cmocka_unit_test(seq__of_what_is_delivered),
 		cmocka_unit_test(seq__of_what_is_lost),
 		cmocka_unit_test(seq__of_what_asks),
+		cmocka_unit_test(seq__with_a_lagging_cum),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

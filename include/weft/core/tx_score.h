@@ -278,6 +278,9 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 					     weft_mask(lo < 0 ? 0 : lo, hi > 64 ? 64 : hi));
 	}
 	weft_tx_slide(tx);
+	/* its cumulative PSN may lag behind its own SACK; going back to what is delivered would wait for ever */
+	if (tx->strict)
+		weft_tx_placed(tx, tx->una);
 
 	/* a SEQ may come home when its PSN has gone out again */
 	if (weft_slot_state(s) == WEFT_SLOT_OUT && !(a->seq && s->ts != a->ts)) {

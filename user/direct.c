@@ -299,6 +299,7 @@ static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
 		tx->tx.strict = l->strict;
 		tx->tx.sq_mask = ctl->sq_mask;
 		weft_rx_init(&rx->rx, l->rx_psn);
+		rx->rx.shared = l->srq;
 		if (bpf_map_update_elem(dev->maps.qptx, &slot, tx, BPF_ANY) ||
 		    bpf_map_update_elem(dev->maps.qprx, &slot, rx, BPF_ANY))
 			err = -errno;

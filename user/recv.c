@@ -189,7 +189,8 @@ static int check(const struct weft_srq *rq, const struct weft_recv *r)
 static void put(struct weft_rqe *e, const struct weft_recv *r)
 {
 	memset(e->sge, 0, sizeof(e->sge));
-	e->status = 0;
+	/* a peer that miscounts may have it complete without a message: not as long as an earlier one */
+	e->len = e->imm = e->flags = e->status = 0;
 	for (unsigned i = 0; i < r->nsge; i++) {
 		e->sge[i].off = r->sge[i].off;
 		e->sge[i].len = r->sge[i].len;
@@ -373,7 +374,7 @@ int weft_recv_take(struct weft_qp *qp, struct weft_wc *wc, int n)
 	uint32_t end = __atomic_load_n(&qp->ring->received, __ATOMIC_ACQUIRE);
 	uint32_t polled = qp->recv_polled, at;
 
-	/* what XDP counts never runs ahead of what was posted; a ring written over may */
+	/* what XDP counts runs ahead of what was posted by a window at most; a ring written over may */
 	if (end - polled > WEFT_RQ_DEPTH)
 		return status ? flush(qp, wc, n) : 0;
 	for (; polled != end && got < n; polled++)

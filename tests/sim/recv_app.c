@@ -53,6 +53,7 @@ void recv_init(struct conn *c)
 	c->rq->users |= 1u << c->id;
 	c->polled = c->received = c->rsn0;
 	c->gtx.tx.rsn = c->grx.rx.rdone = c->grx.rx.bound = c->rsn0;
+	c->grx.rx.shared = W.p.srq;
 	c->ring.received = c->ring.rq_polled = c->rsn0;
 	/* as those before it would have left it */
 	for (uint32_t n = c->rsn0 - WEFT_RQ_BIND; n != c->rsn0; n++)

@@ -343,6 +343,24 @@ static void give_back__leaves_nothing(void **state)
 	assert_no_bits();
 }
 
+/* A peer that gives three messages the number 7: of a shared queue one receive is taken, and one complete. */
+static void received__no_more_than_taken(void **state)
+{
+	(void)state;
+	for (__u32 shared = 0; shared < 2; shared++) {
+		weft_rx_init(&rx, 0);
+		rx.shared = shared;
+		rx.rdone = 7;
+		rx.bound = 8;
+		for (__u32 psn = 2; psn < 3; psn--)
+			place(psn, WEFT_RX_SOL);
+		assert_int_equal(rx.next, 3);
+		assert_int_equal(rx.msn, 3);
+		assert_int_equal(rx.rdone, shared ? 8 : 10);
+		assert_no_bits();
+	}
+}
+
 /* Passed between claim and keep: its bits are not left for the PSN one window on. */
 static void give_back__of_what_is_old(void **state)
 {
@@ -374,6 +392,7 @@ int main(void)
 		cmocka_unit_test(recv__completes_in_order),
 		cmocka_unit_test(recv__kinds_do_not_stay),
 		cmocka_unit_test(give_back__leaves_nothing),
+		cmocka_unit_test(received__no_more_than_taken),
 		cmocka_unit_test(give_back__of_what_is_old),
 	};
 

@@ -25,7 +25,8 @@ struct weft_rx {
 	__u32 rdone;          /* of msn: messages that took a receive */
 	__u32 solicited;      /* of rdone: those that wake who waits for such only */
 	__u32 bound;          /* the first that has no receive of a shared queue yet, recv.h */
-	__u32 pad[5];         /* behind the lock: to the end of its cache line */
+	__u32 shared;         /* 1: they take receives of a shared queue */
+	__u32 pad[4];         /* behind the lock: to the end of its cache line */
 	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;
 		__u64 placed;
@@ -62,15 +63,22 @@ weft_inline void weft_rx_init(struct weft_rx *rx, __u32 psn0)
 	rx->next = psn0;
 }
 
-/* Messages that took a receive are complete. Locked. */
+/*
+ * Messages that took a receive are complete. Locked. A peer may give several the same number, and then
+ * some of those counted have taken none: a shared queue's would never come back.
+ */
 weft_inline void weft_rx_received(struct weft_rx *rx, struct weft_rx_word *w, __u64 recv)
 {
 	__u64 sol = *(volatile __u64 *)&w->sol & recv;
+	__u32 done = rx->rdone + weft_popcount(recv);
+
+	if (rx->shared && weft_psn_diff(done, rx->bound) > 0)
+		done = rx->bound;
 
 	weft_fetched(__sync_fetch_and_and(&w->sol, ~recv));
 	weft_fetched(__sync_fetch_and_and(&w->recv, ~recv));
 	rx->solicited += weft_popcount(sol);
-	*(volatile __u32 *)&rx->rdone = rx->rdone + weft_popcount(recv);
+	*(volatile __u32 *)&rx->rdone = done;
 }
 
 /*

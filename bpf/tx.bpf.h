@@ -337,7 +337,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_score r;
 	struct weft_ack a;
 	__s32 room, delta, hand = -1;
-	bool yield, last = false;
+	bool yield, over, last = false;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -355,14 +355,16 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (!sq)
 		return drop(st, owner);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
-	if (unlikely(room <= 0) && turn_over(a.psn) && any_waits(run, dom))
+	/* more than there may be, after convictions that were none: they would go round for ever */
+	over = room < (__s32)cfg->budget - (__s32)cfg->hard;
+	if (unlikely(room <= 0) && !over && turn_over(a.psn) && any_waits(run, dom))
 		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		yield = hand >= 0 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
+		yield = hand >= 0 || over || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
 			astray(ctl, &q->tx, dom);
 		if (!yield && q->tx.inflight + 1 < wnd)
 			grow = growth(ctl, &q->tx, sq, prod, wnd, dom, now, room, &cpu);
@@ -423,7 +425,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		wk->now = now;
 		return V_FILL;
 	}
-	if (hand < 0)
+	if (hand < 0 && !over)
 		hand = next_turn(dom);
 	/* after the look, or it would get its own */
 	if (last)

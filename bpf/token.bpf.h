@@ -297,7 +297,8 @@ static __always_inline int roomy_cpu(const struct weft_devcfg *cfg, const struct
 	__u32 from = others & ~0u << slot % WEFT_DOMAINS;
 	__s32 there;
 
-	/* without others this one, which has no fewer */
+	if (!others)
+		return -1;
 	d = weft_ctz(from ? from : others) & (WEFT_DOMAINS - 1);
 	there = READ_ONCE(run->dom[d].inflight);
 	if (there >= (__s32)cfg->budget ||

@@ -78,7 +78,7 @@ static void start_timer(struct weft_ctl *c, uint64_t now)
 	if (c->period)
 		return;
 	for (unsigned i = 0; i < c->n; i++)
-		c->qp[i]->seen_ns = now;
+		c->qp[i]->seen_ns = c->qp[i]->wait_ns = now;
 	c->last_ns = c->busy_ns = now;
 	c->smooth = 0;
 	set_timer(c, TICK);
@@ -190,7 +190,7 @@ static bool tick_qp(struct weft_ctl *c, struct weft_qp *qp, uint64_t now)
 	if (done != qp->seen_done || una != qp->seen_una) {
 		qp->seen_done = done;
 		qp->seen_una = una;
-		qp->seen_ns = now;
+		qp->seen_ns = qp->wait_ns = now;
 		qp->look_ns = 0;
 		qp->retry_known = false;
 		return false;
@@ -246,9 +246,10 @@ static void tick(struct weft_ctl *c, uint64_t now)
 		if (qp->status)
 			continue;
 		qp->seen_ns += gap;
+		qp->wait_ns += gap;
 		check_ring(c, qp);
 		if (!weft_ctl_outstanding(qp)) {
-			qp->seen_ns = now;
+			qp->seen_ns = qp->wait_ns = now;
 			qp->retry_known = false;
 			continue;
 		}
@@ -366,7 +367,7 @@ int weft_ctl_watch_qp(struct weft_qp *qp)
 	struct weft_ctl *c = qp->dev->ctl;
 
 	pthread_mutex_lock(&c->lock);
-	qp->seen_ns = weft_now_ns();
+	qp->seen_ns = qp->wait_ns = weft_now_ns();
 	c->qp[c->n++] = qp; /* as many as there are rings */
 	if (c->dev->dead)
 		weft_ctl_doom(c, qp, WEFT_WC_DEV_ERR, 0);

@@ -152,6 +152,8 @@ struct weft_qp {
 	bool strict;
 	uint32_t seen_una, seen_done; /* control thread: progress */
 	uint64_t seen_ns;
+	uint64_t
+		wait_ns; /* control thread: since then the peer has no receive, or is asked whether */
 	uint64_t look_ns; /* control thread: not before that */
 	uint64_t doom_ns; /* control thread: fails then with doom_why; 0: does not */
 	int doom_why;
@@ -231,8 +233,12 @@ int weft_err_line(int err, const char *line);
 int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* ^ the same for what is in the day's work of a program (a full queue, a time-out): not logged */
-int weft_err_const(int err, const char *line);
-/* ^ likewise, with a text that needs no formatting: for what a busy loop may meet each time */
+int weft_err_often(int err, const char *ifname, uint32_t qpn, const char *line);
+/* ^ likewise, of a QP (0: an SRQ), on the fast path: put together when somebody asks for it */
+int weft_no_arg(const struct weft_qp *qp,
+		const char *call); /* -EINVAL: NULL was passed; qp may be */
+const char *weft_obj(const char *ifname, uint32_t qpn);
+/* ^ the name of a QP (0: of an SRQ) in errors; valid until the thread's next call */
 void weft_logf(enum weft_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -350,7 +356,8 @@ static inline bool weft_sge_ok(const struct weft_dev *dev, uint32_t pd, const st
 	return mr && mr->dev == dev && mr->pd->id == pd && (mr->access & right) &&
 	       g->off <= mr->len && g->len <= mr->len - g->off && g->len <= WEFT_MSG_MAX;
 }
-int weft_sge_err(struct weft_dev *dev, uint32_t pd, const struct weft_sge *g, unsigned right);
+int weft_sge_err(struct weft_dev *dev, uint32_t qpn, uint32_t pd, const struct weft_sge *g,
+		 unsigned right); /* qpn: of whom, as of weft_obj() */
 /* Entries of a QP that has failed that are complete: those before done, and what the peer's BYE says. */
 uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod);
 /* The last entry of the request that entry `at` belongs to. */
@@ -369,6 +376,7 @@ struct weft_srq {
 	bool shared;
 	uint32_t idx; /* in `rqs` */
 	int fd;
+	uint32_t qpn; /* whose it is, 0: shared */
 	uint32_t depth; /* a power of 2 */
 	uint32_t prod;
 	struct weft_rq *head; /* the mapping; the entries follow */
@@ -399,7 +407,14 @@ void weft_rings_give(struct weft_dev *dev, const struct weft_qp *qp);
 
 /* qp.c */
 /* What a caller asks for, with the defaults filled in; -EINVAL. */
+/* state.c */
+int weft_qp_dead(const struct weft_qp *qp); /* -ENOTCONN, with the reason */
+
 int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o);
+static inline const char *weft_qp_name(const struct weft_qp *qp) /* in errors */
+{
+	return weft_obj(qp->dev->ifname, qp->num);
+}
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
 /* Any thread; the first reason wins, and whoever gave it goes on: */
 bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then */

@@ -13,7 +13,11 @@ static weft_log_fn log_fn;
 static void *log_arg;
 static int log_max = -1; /* also read without the lock: a stale value costs one line */
 static __thread char last_error[LINE_MAX_LEN];
-static __thread const char *last_const; /* instead of it */
+static __thread struct {
+	const char *line; /* instead of it; NULL: there is none */
+	char ifname[IF_NAMESIZE];
+	uint32_t qpn;
+} often;
 
 void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max)
 {
@@ -26,7 +30,19 @@ void weft_set_log(weft_log_fn fn, void *arg, enum weft_log_level max)
 
 const char *weft_strerror_last(void)
 {
-	return last_const ? last_const : last_error;
+	if (often.line)
+		snprintf(last_error, sizeof(last_error), "%s: %s",
+			 weft_obj(often.ifname, often.qpn), often.line);
+	often.line = NULL;
+	return last_error;
+}
+
+const char *weft_obj(const char *ifname, uint32_t qpn)
+{
+	static __thread char name[IF_NAMESIZE + 16];
+
+	snprintf(name, sizeof(name), qpn ? "%s qp 0x%x" : "%s srq", ifname, qpn);
+	return name;
 }
 
 static void say(enum weft_log_level level, const char *line)
@@ -52,7 +68,7 @@ static void store(const char *obj, const char *fmt, va_list ap)
 	if (n > 0 && n < (int)sizeof(line))
 		vsnprintf(line + n, sizeof(line) - n, fmt, ap);
 	snprintf(last_error, sizeof(last_error), "%s", line);
-	last_const = NULL;
+	often.line = NULL;
 }
 
 int weft_err(int err, const char *obj, const char *fmt, ...)
@@ -79,14 +95,21 @@ int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 int weft_err_line(int err, const char *line)
 {
 	snprintf(last_error, sizeof(last_error), "%s", *line ? line : strerror(err));
-	last_const = NULL;
+	often.line = NULL;
 	say(WEFT_LOG_ERR, last_error);
 	return -err;
 }
 
-int weft_err_const(int err, const char *line)
+int weft_no_arg(const struct weft_qp *qp, const char *call)
 {
-	last_const = line;
+	return weft_err(EINVAL, qp ? weft_qp_name(qp) : call, "an argument is NULL; pass it");
+}
+
+int weft_err_often(int err, const char *ifname, uint32_t qpn, const char *line)
+{
+	often.line = line;
+	often.qpn = qpn;
+	memcpy(often.ifname, ifname, sizeof(often.ifname));
 	return -err;
 }
 

@@ -7,15 +7,18 @@
 
 #define INPLACE_MAX  1024 /* bytes that travel in the doorbell's own frame */
 #define DB_FRAME_MIN 60
-#define FULL         "QP: its send queue is full; poll its completions first"
+#define FULL         "its send queue is full; poll its completions first"
 
 /* Say which of the things that weft_sge_ok() wants is missing. */
-int weft_sge_err(struct weft_dev *dev, uint32_t pd, const struct weft_sge *g, unsigned right)
+int weft_sge_err(struct weft_dev *dev, uint32_t qpn, uint32_t pd, const struct weft_sge *g,
+		 unsigned right)
 {
+	const char *obj = weft_obj(dev->ifname, qpn);
 	const struct weft_mr *mr = g->mr;
-	const char *obj = dev->ifname;
 
-	if (!mr || mr->dev != dev)
+	if (!mr)
+		return weft_err_quiet(EINVAL, obj, "mr is NULL; register the memory first");
+	if (mr->dev != dev)
 		return weft_err_quiet(EINVAL, obj, "the request's MR is not of this device");
 	if (mr->pd->id != pd)
 		return weft_err_quiet(EINVAL, obj, "MR and QP are of different PDs");
@@ -34,7 +37,7 @@ static int copy_in(const struct weft_qp *qp, const struct weft_sge *g, unsigned 
 
 	for (; n && !err; n--, g++)
 		err = weft_stage_in(g->mr, g->off, g->len);
-	return err ? weft_err_quiet(-err, qp->dev->ifname,
+	return err ? weft_err_quiet(-err, weft_qp_name(qp),
 				    "the MR's own function cannot copy in: %s", strerror(-err))
 		   : 0;
 }
@@ -63,18 +66,18 @@ static uint32_t stamp(const struct weft_dev *dev)
 }
 
 /* 0, or -errno: in a state to post; *room: free entries of the queue. */
-static int begin(const struct weft_qp *qp, int n, uint32_t *room)
+static int begin(const struct weft_qp *qp, const void *first, int n, uint32_t *room)
 {
+	if (!qp || !first)
+		return weft_no_arg(qp, "post");
 	if (n < 1)
-		return weft_err_quiet(EINVAL, qp->dev->ifname, "%d requests to post; 1 or more", n);
+		return weft_err_quiet(EINVAL, weft_qp_name(qp), "%d requests to post; 1 or more",
+				      n);
 	if (__atomic_load_n(&qp->status, __ATOMIC_RELAXED))
-		return weft_err_quiet(ENOTCONN, qp->dev->ifname,
-				      "the QP is in error: %s; connect "
-				      "again",
-				      weft_wc_str(qp->status));
+		return weft_qp_dead(qp);
 	if (__atomic_load_n(&qp->drained, __ATOMIC_RELAXED))
-		return weft_err_quiet(EAGAIN, qp->dev->ifname,
-				      "the QP is being drained; weft_qp_resume() ends that");
+		return weft_err_quiet(EAGAIN, weft_qp_name(qp),
+				      "it is being drained; weft_qp_resume() ends that");
 	/* acquire: the poll that freed an entry has read it */
 	*room = qp->sq_mask + 1 - (qp->prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
 	return 0;
@@ -120,21 +123,22 @@ static void note(struct weft_qp *qp, uint32_t at, uint64_t wr_id, uint32_t len, 
 
 int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 {
-	uint32_t prod = qp->prod, room, posted;
-	int done = 0, err = begin(qp, n, &room);
+	uint32_t prod, room, posted;
+	int done = 0, err = begin(qp, w, n, &room);
 
 	if (err)
 		return err;
+	prod = qp->prod;
 	posted = stamp(qp->dev);
 	for (; done < n; done++, w++, prod++, room--) {
 		struct weft_sge g = { .mr = w->mr, .off = w->off, .len = w->len };
 
 		if (!room) {
-			err = done ? 0 : weft_err_const(EAGAIN, FULL);
+			err = done ? 0 : weft_err_often(EAGAIN, qp->dev->ifname, qp->num, FULL);
 			break;
 		}
 		if (!weft_sge_ok(qp->dev, qp->pd_id, &g, WEFT_LOCAL)) {
-			err = done ? 0 : weft_sge_err(qp->dev, qp->pd_id, &g, WEFT_LOCAL);
+			err = done ? 0 : weft_sge_err(qp->dev, qp->num, qp->pd_id, &g, WEFT_LOCAL);
 			break;
 		}
 		err = copy_in(qp, &g, 1);
@@ -165,7 +169,7 @@ static bool is_message(unsigned op)
 
 static int check_flags(const struct weft_qp *qp, const struct weft_wr *wr)
 {
-	const char *obj = qp->dev->ifname;
+	const char *obj = weft_qp_name(qp);
 
 	if (wr->flags & ~(WEFT_WR_UNSIGNALED | WEFT_WR_IMM | WEFT_WR_SOLICITED | WEFT_WR_INLINE))
 		return weft_err_quiet(EINVAL, obj, "unknown flags of a request: 0x%x", wr->flags);
@@ -182,32 +186,42 @@ static int check_flags(const struct weft_qp *qp, const struct weft_wr *wr)
 static int64_t check(const struct weft_qp *qp, const struct weft_wr *wr)
 {
 	unsigned right = is_message(wr->op) ? WEFT_LOCAL : WEFT_LOCAL_WRITE;
-	const char *obj = qp->dev->ifname;
 	uint64_t len = 0;
 
 	if ((unsigned)wr->op > WEFT_WR_SEND)
-		return weft_err_quiet(EINVAL, obj, "no such operation: %u", (unsigned)wr->op);
+		return weft_err_quiet(EINVAL, weft_qp_name(qp), "no such operation: %u",
+				      (unsigned)wr->op);
 	if (wr->flags && check_flags(qp, wr))
 		return -EINVAL;
 	if (wr->flags & WEFT_WR_INLINE) {
-		if (wr->len > WEFT_INLINE_MAX || (wr->len && !wr->data))
-			return weft_err_quiet(EINVAL, obj, "%u inline bytes; at most %u", wr->len,
+		if (wr->len && !wr->data)
+			return weft_err_quiet(EINVAL, weft_qp_name(qp),
+					      "data is NULL, and len %u; pass the inline bytes",
+					      wr->len);
+		if (wr->len > WEFT_INLINE_MAX)
+			return weft_err_quiet(EINVAL, weft_qp_name(qp),
+					      "%u inline bytes; at most %u", wr->len,
 					      WEFT_INLINE_MAX);
 		return wr->len;
 	}
-	if (!wr->sge || wr->nsge < 1 || wr->nsge > WEFT_SGE_MAX)
-		return weft_err_quiet(EINVAL, obj, "a request of %u pieces; 1 to %u", wr->nsge,
-				      WEFT_SGE_MAX);
+	if (!wr->sge && wr->nsge)
+		return weft_err_quiet(EINVAL, weft_qp_name(qp),
+				      "sge is NULL, and nsge %u; pass the pieces", wr->nsge);
+	if (wr->nsge < 1 || wr->nsge > WEFT_SGE_MAX)
+		return weft_err_quiet(EINVAL, weft_qp_name(qp), "a request of %u pieces; 1 to %u",
+				      wr->nsge, WEFT_SGE_MAX);
 	for (unsigned i = 0; i < wr->nsge; i++) {
 		if (!weft_sge_ok(qp->dev, qp->pd_id, &wr->sge[i], right))
-			return weft_sge_err(qp->dev, qp->pd_id, &wr->sge[i], right);
+			return weft_sge_err(qp->dev, qp->num, qp->pd_id, &wr->sge[i], right);
 		len += wr->sge[i].len;
 	}
 	if (len > WEFT_MSG_MAX)
-		return weft_err_quiet(EINVAL, obj, "a request of %llu bytes; at most 1 GiB",
+		return weft_err_quiet(EINVAL, weft_qp_name(qp),
+				      "a request of %llu bytes; at most 1 GiB",
 				      (unsigned long long)len);
 	if (weft_wqe_atomic(wr->op) && (wr->nsge != 1 || len != 8))
-		return weft_err_quiet(EINVAL, obj, "an atomic has one piece of 8 bytes");
+		return weft_err_quiet(EINVAL, weft_qp_name(qp),
+				      "an atomic has one piece of 8 bytes");
 	return len;
 }
 
@@ -247,7 +261,7 @@ static int prepare_out(struct weft_qp *qp, const struct weft_sge *g, unsigned n)
 			continue;
 		qp->staged = calloc(qp->sq_mask + 1, sizeof(*qp->staged));
 		if (!qp->staged)
-			return weft_err_quiet(ENOMEM, qp->dev->ifname, "out of memory");
+			return weft_err_quiet(ENOMEM, weft_qp_name(qp), "out of memory");
 	}
 	return 0;
 }
@@ -296,7 +310,7 @@ static uint32_t put_pieces(struct weft_qp *qp, const struct weft_wr *wr, const s
 int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 {
 	uint32_t first = 0, room, posted, took;
-	int done = 0, err = begin(qp, n, &room);
+	int done = 0, err = begin(qp, wr, n, &room);
 
 	if (err)
 		return err;
@@ -310,7 +324,8 @@ int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 		struct weft_sge one;
 
 		if (len < 0 || room < nsge) {
-			err = len < 0 ? len : weft_err_const(EAGAIN, FULL);
+			err = len < 0 ? len
+				      : weft_err_often(EAGAIN, qp->dev->ifname, qp->num, FULL);
 			break;
 		}
 		if (in_line) {

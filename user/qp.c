@@ -49,7 +49,10 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 				o->idle_ms);
 	if (o->retry_cnt > 1000)
 		return weft_err(EINVAL, dev->ifname, "retry_cnt is %u; 0 to 1000", o->retry_cnt);
-	if (o->priv_len > WEFT_PRIVATE_MAX || (o->priv_len && !o->priv))
+	if (o->priv_len && !o->priv)
+		return weft_err(EINVAL, dev->ifname,
+				"priv is NULL, and priv_len %zu; pass the data", o->priv_len);
+	if (o->priv_len > WEFT_PRIVATE_MAX)
 		return weft_err(EINVAL, dev->ifname, "%zu bytes of private data; 0 to %d",
 				o->priv_len, WEFT_PRIVATE_MAX);
 	if ((o->cq && o->cq->dev != dev) || (o->pd && o->pd->dev != dev))
@@ -60,6 +63,8 @@ int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct we
 	if (o->sq_depth > WEFT_DEPTH_MAX)
 		return weft_err(EINVAL, dev->ifname, "sq_depth is %u; up to %d", o->sq_depth,
 				WEFT_DEPTH_MAX);
+	if (o->strict > 1)
+		return weft_err(EINVAL, dev->ifname, "strict is %u; 0 or 1", o->strict);
 	for (depth = WEFT_DEPTH; depth < o->sq_depth; depth *= 2)
 		;
 	o->sq_depth = depth;
@@ -274,26 +279,32 @@ void weft_qp_fail_stop(struct weft_qp **qp, unsigned n)
 	stop_all(qp, n, WEFT_QP_ERR);
 }
 
-/* The peer has closed, with nothing of ours outstanding: an end, and no failure to remember. */
+/* Either side has ended it, with nothing of ours outstanding: an end, and no failure to remember. */
 static bool orderly(const struct weft_qp *qp, enum weft_wc_status why)
 {
 	uint32_t code, arrived;
 
-	return why == WEFT_WC_REM_CLOSED_ERR && qp->bye_ok && qp->prod == qp->final_done &&
-	       !weft_cm_bye_parse(qp->bye, &code, &arrived) && code == WEFT_NAK_CLOSED;
+	if (qp->prod != qp->final_done)
+		return false;
+	return why == WEFT_WC_FLUSH_ERR ||
+	       (why == WEFT_WC_REM_CLOSED_ERR && qp->bye_ok &&
+		!weft_cm_bye_parse(qp->bye, &code, &arrived) && code == WEFT_NAK_CLOSED);
 }
 
 /* What the trace shall say of it. */
 static void describe(const struct weft_qp *qp, enum weft_wc_status why, struct weft_failed *f)
 {
 	const struct weft_ring *r = qp->ring;
+	uint64_t since = why == WEFT_WC_RNR_RETRY_EXC_ERR ? qp->wait_ns : qp->seen_ns;
 	uint64_t now = weft_now_ns();
 
 	*f = (struct weft_failed){
 		.num = qp->num, .why = why, .err = r->tx_err, .ssn = r->tx_err_ssn
 	};
-	if (qp->prod != r->sq_done && now > qp->seen_ns)
-		f->idle_ms = (now - qp->seen_ns) / 1000000;
+	if (qp->prod != r->sq_done && now > since)
+		f->idle_ms = (now - since) / 1000000;
+	if (why == WEFT_WC_FLUSH_ERR)
+		f->ssn = qp->prod - qp->final_done;
 	if (r->tx_err == WEFT_TX_ERR_NAK) {
 		f->code = r->tx_err_info;
 	} else if (!r->tx_err && r->rx_err) {
@@ -325,8 +336,12 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	qp->dev->priv->qp_failed(qp->dev, &f);
 	__atomic_store_n(&qp->status, (int)why, __ATOMIC_RELEASE);
 	weft_cm_bye(qp, r->rx_err ? r->rx_err : WEFT_NAK_CLOSED);
-	weft_logf(WEFT_LOG_INFO, "%s qp 0x%x: failed: %s", qp->dev->ifname, qp->num,
-		  weft_wc_str(why));
+	if (why == WEFT_WC_FLUSH_ERR)
+		weft_logf(WEFT_LOG_INFO, "%s: %s by the application", weft_qp_name(qp),
+			  f.orderly ? "disconnected" : "aborted");
+	else
+		weft_logf(WEFT_LOG_INFO, "%s: %s: %s", weft_qp_name(qp),
+			  f.orderly ? "ended" : "failed", weft_wc_str(why));
 	if (why == WEFT_WC_REM_CLOSED_ERR)
 		weft_event_put(qp->dev, WEFT_EVENT_PEER_CLOSED, qp, f.orderly ? 0 : why);
 	if (!f.orderly && why != WEFT_WC_FLUSH_ERR) /* that is our own doing */
@@ -404,48 +419,6 @@ void weft_qp_close(struct weft_qp *qp)
 		weft_qp_destroy(qp);
 }
 
-const void *weft_qp_private(const struct weft_qp *qp, size_t *len)
-{
-	if (len)
-		*len = qp->priv_len;
-	return qp->priv;
-}
-
-struct weft_cq *weft_qp_cq(const struct weft_qp *qp)
-{
-	return qp->cq;
-}
-
-uint32_t weft_qp_num(const struct weft_qp *qp)
-{
-	return qp->num;
-}
-
-uint32_t weft_qp_depth(const struct weft_qp *qp)
-{
-	return qp->sq_mask + 1;
-}
-
-uint32_t weft_qp_payload(const struct weft_qp *qp)
-{
-	return qp->dev->maps.ctl[qp->slot].payload;
-}
-
-void weft_qp_set_user(struct weft_qp *qp, void *user)
-{
-	qp->user = user;
-}
-
-void *weft_qp_user(const struct weft_qp *qp)
-{
-	return qp->user;
-}
-
-uint32_t weft_qp_arrived(const struct weft_qp *qp)
-{
-	return __atomic_load_n(&qp->ring->arrived, __ATOMIC_ACQUIRE);
-}
-
 enum weft_wc_status weft_qp_status(const struct weft_qp *qp)
 {
 	int st = __atomic_load_n(&qp->status, __ATOMIC_ACQUIRE);
@@ -457,30 +430,4 @@ enum weft_wc_status weft_qp_status(const struct weft_qp *qp)
 	if (!st && __atomic_load_n(&qp->ring->rx_err, __ATOMIC_RELAXED))
 		st = WEFT_WC_GENERAL_ERR;
 	return st;
-}
-
-int weft_qp_set_cwnd(struct weft_qp *qp, unsigned packets)
-{
-	int err;
-
-	if (packets < 1 || packets > WEFT_CWND_MAX)
-		return weft_err(EINVAL, qp->dev->ifname, "cwnd is %u; 1 to %d packets", packets,
-				WEFT_CWND_MAX);
-	err = qp->dev->priv->qp_cwnd(qp->dev, qp->num, packets);
-	return err ? weft_err(-err, qp->dev->ifname, "the QP's window cannot be set: %s",
-			      strerror(-err))
-		   : 0;
-}
-
-int weft_qp_stats(const struct weft_qp *qp, struct weft_qp_stats *st)
-{
-	struct weft_qp_stats s = { 0 };
-	int err = qp->dev->priv->qp_stats(qp->dev, qp->num, &s);
-
-	if (err)
-		return weft_err(-err, qp->dev->ifname, "the QP's counters cannot be read: %s",
-				strerror(-err));
-	s.size = st->size;
-	memcpy(st, &s, st->size < sizeof(s) ? st->size : sizeof(s));
-	return 0;
 }

@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "priv.h"
 
-#define FULL "receive queue: it is full; poll completions first"
+#define FULL "its receive queue is full; poll completions first"
 
 /* ---- life ---- */
 
@@ -128,8 +128,14 @@ int weft_srq_destroy(struct weft_srq *srq)
 
 int weft_recv_attach(struct weft_qp *qp, const struct weft_qp_opts *o)
 {
-	if (o->recvs)
-		return new_queue(qp->dev, o->pd, o->recvs, false, &qp->rq);
+	int err;
+
+	if (o->recvs) {
+		err = new_queue(qp->dev, o->pd, o->recvs, false, &qp->rq);
+		if (!err)
+			qp->rq->qpn = qp->num;
+		return err;
+	}
 	if (!o->srq)
 		return 0;
 	qp->rq = o->srq;
@@ -176,12 +182,17 @@ static void resume(struct weft_qp *qp)
 
 static int check(const struct weft_srq *rq, const struct weft_recv *r)
 {
-	if (r->nsge > WEFT_RECV_SGE_MAX || (r->nsge && !r->sge))
-		return weft_err_quiet(EINVAL, rq->dev->ifname, "a receive of %u pieces; up to %u",
-				      r->nsge, WEFT_RECV_SGE_MAX);
+	if (r->nsge && !r->sge)
+		return weft_err_quiet(EINVAL, weft_obj(rq->dev->ifname, rq->qpn),
+				      "sge is NULL, and nsge %u; pass the pieces", r->nsge);
+	if (r->nsge > WEFT_RECV_SGE_MAX)
+		return weft_err_quiet(EINVAL, weft_obj(rq->dev->ifname, rq->qpn),
+				      "a receive of %u pieces; up to %u", r->nsge,
+				      WEFT_RECV_SGE_MAX);
 	for (unsigned i = 0; i < r->nsge; i++) {
 		if (!weft_sge_ok(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE))
-			return weft_sge_err(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE);
+			return weft_sge_err(rq->dev, rq->qpn, rq->pd->id, &r->sge[i],
+					    WEFT_LOCAL_WRITE);
 	}
 	return 0;
 }
@@ -234,13 +245,14 @@ static int put_all(struct weft_srq *rq, const struct weft_recv *r, int n)
 	int done, err = 0;
 
 	if (n < 1)
-		return weft_err_quiet(EINVAL, rq->dev->ifname, "%d receives to post; 1 or more", n);
+		return weft_err_quiet(EINVAL, weft_obj(rq->dev->ifname, rq->qpn),
+				      "%d receives to post; 1 or more", n);
 	for (done = 0; done < n; done++, r++) {
 		uint32_t at = 0;
 
 		err = check(rq, r);
 		if (!err && !take_spare(rq, &at))
-			err = weft_err_const(EAGAIN, FULL);
+			err = weft_err_often(EAGAIN, rq->dev->ifname, rq->qpn, FULL);
 		if (err)
 			break;
 		put(&rq->e[at], r);
@@ -256,14 +268,14 @@ int weft_post_recv(struct weft_qp *qp, const struct weft_recv *r, int n)
 {
 	int done;
 
+	if (!qp || !r)
+		return weft_no_arg(qp, "post_recv");
 	if (!qp->rq || qp->rq->shared)
-		return weft_err_quiet(EINVAL, qp->dev->ifname,
-				      qp->rq ? "the QP takes receives from an SRQ; post to that"
-					     : "the QP has no receive queue; set recvs");
+		return weft_err_quiet(EINVAL, weft_qp_name(qp),
+				      qp->rq ? "it takes receives from an SRQ; post to that"
+					     : "it has no receive queue; set recvs");
 	if (__atomic_load_n(&qp->status, __ATOMIC_RELAXED))
-		return weft_err_quiet(ENOTCONN, qp->dev->ifname,
-				      "the QP is in error: %s; connect again",
-				      weft_wc_str(qp->status));
+		return weft_qp_dead(qp);
 	done = put_all(qp->rq, r, n);
 	if (done > 0 && weft_ring_offer(qp->ring, &qp->rq->head->prod, qp->rq->prod))
 		resume(qp);
@@ -273,9 +285,12 @@ int weft_post_recv(struct weft_qp *qp, const struct weft_recv *r, int n)
 /* The steps of weft_ring_offer(), each for all QPs. */
 int weft_srq_post(struct weft_srq *srq, const struct weft_recv *r, int n)
 {
-	int done = put_all(srq, r, n);
 	struct weft_qp *qp;
+	int done;
 
+	if (!srq || !r)
+		return weft_no_arg(NULL, srq ? weft_obj(srq->dev->ifname, 0) : "srq_post");
+	done = put_all(srq, r, n);
 	if (done <= 0)
 		return done;
 	pthread_mutex_lock(&srq->lock);

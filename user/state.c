@@ -14,14 +14,16 @@ enum weft_qps weft_qp_state(const struct weft_qp *qp)
 	return __atomic_load_n(&qp->drained, __ATOMIC_ACQUIRE) ? WEFT_QPS_SQD : WEFT_QPS_RTS;
 }
 
-static int not_connected(const struct weft_qp *qp)
+int weft_qp_dead(const struct weft_qp *qp)
 {
-	enum weft_wc_status why = weft_qp_status(qp);
+	int why = weft_qp_status(qp);
 
-	/* decided, and not yet carried out */
-	if (!why)
+	if (!why) /* decided, and being carried out */
 		why = __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE);
-	return weft_err_quiet(ENOTCONN, qp->dev->ifname, "the QP is in error: %s; connect again",
+	if (why == WEFT_WC_FLUSH_ERR)
+		return weft_err_quiet(ENOTCONN, weft_qp_name(qp),
+				      "disconnected by the application; connect again");
+	return weft_err_quiet(ENOTCONN, weft_qp_name(qp), "in error: %s; connect again",
 			      weft_wc_str(why));
 }
 
@@ -31,23 +33,24 @@ int weft_qp_drain(struct weft_qp *qp, uint32_t timeout_ms)
 	unsigned wait = LOOK_US;
 
 	if (weft_qp_state(qp) == WEFT_QPS_ERR)
-		return not_connected(qp);
+		return weft_qp_dead(qp);
 	__atomic_store_n(&qp->drained, true, __ATOMIC_RELEASE);
 	while (weft_ctl_outstanding(qp)) {
 		if (weft_now_ns() >= until)
-			return weft_err_quiet(ETIMEDOUT, qp->dev->ifname,
-					      "%u requests of the QP are not complete after %u ms",
+			return weft_err_quiet(ETIMEDOUT, weft_qp_name(qp),
+					      "%u requests are not complete after %u ms; call it "
+					      "again, or weft_qp_abort()",
 					      qp->prod - qp->ring->sq_done, timeout_ms);
 		usleep(wait);
 		wait = wait < LOOK_MAX_US ? 2 * wait : LOOK_MAX_US;
 	}
-	return weft_qp_state(qp) == WEFT_QPS_ERR ? not_connected(qp) : 0;
+	return weft_qp_state(qp) == WEFT_QPS_ERR ? weft_qp_dead(qp) : 0;
 }
 
 int weft_qp_resume(struct weft_qp *qp)
 {
 	if (weft_qp_state(qp) == WEFT_QPS_ERR)
-		return not_connected(qp);
+		return weft_qp_dead(qp);
 	__atomic_store_n(&qp->drained, false, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -62,7 +65,7 @@ int weft_qp_disconnect(struct weft_qp *qp, uint32_t timeout_ms)
 int weft_qp_abort(struct weft_qp *qp)
 {
 	if (weft_qp_state(qp) == WEFT_QPS_ERR || !weft_qp_fail_begin(qp, WEFT_WC_FLUSH_ERR))
-		return not_connected(qp);
+		return weft_qp_dead(qp);
 	weft_qp_fail_stop(&qp, 1);
 	weft_qp_fail_end(qp);
 	return 0;

@@ -113,6 +113,8 @@ void weft_tele_failed(struct weft_dev *dev, const struct weft_failed *f)
 	if (t->id.qpn != f->num || t->id.failed)
 		return;
 	if (f->orderly) {
+		if (!t->id.ended && f->why == WEFT_WC_FLUSH_ERR)
+			note(t, WEFT_TRACE_closed, 1, 0, 0, 0);
 		t->id.ended = weft_now_ns();
 		return;
 	}

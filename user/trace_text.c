@@ -51,9 +51,14 @@ unsigned weft_trace_sorted(const struct weft_trace *t, struct weft_trace_rec out
 /* How a QP failed: the status, and what is behind it. */
 static void failure(const struct weft_trace_rec *r, char *buf, size_t len)
 {
-	int n = snprintf(buf, len, "failed: %s", weft_wc_str(r->x & 0xff));
 	const char *why = NULL;
+	int n;
 
+	if ((r->x & 0xff) == WEFT_WC_FLUSH_ERR) {
+		snprintf(buf, len, "failed: aborted by the application, %u requests flushed", r->b);
+		return;
+	}
+	n = snprintf(buf, len, "failed: %s", weft_wc_str(r->x & 0xff));
 	switch (r->x >> 8) {
 	case WEFT_TX_ERR_NAK: why = weft_nak_text(r->a); break;
 	case WEFT_TX_ERR_LOCAL: why = "local key, bounds or rights"; break;
@@ -62,9 +67,12 @@ static void failure(const struct weft_trace_rec *r, char *buf, size_t len)
 	if (r->x >> 8 == WEFT_TRACE_WE && n > 0 && (size_t)n < len)
 		n += snprintf(buf + n, len - n, ", we refused the peer: %s", weft_nak_text(r->a));
 	if (why && n > 0 && (size_t)n < len)
-		n += snprintf(buf + n, len - n, ", %s (WRITE %u)", why, r->b);
+		n += snprintf(buf + n, len - n, ", %s (request %u)", why, r->b);
 	if (r->c && n > 0 && (size_t)n < len)
-		snprintf(buf + n, len - n, ", no progress for %u ms", r->c);
+		snprintf(buf + n, len - n,
+			 (r->x & 0xff) == WEFT_WC_RNR_RETRY_EXC_ERR ? ", for %u ms"
+								    : ", no progress for %u ms",
+			 r->c);
 }
 
 const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t len)
@@ -115,7 +123,7 @@ const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t le
 			 weft_nak_text(r->a), r->a);
 		break;
 	case WEFT_TRACE_local:
-		snprintf(buf, len, "WRITE %u cannot be read: local key, bounds or rights", r->a);
+		snprintf(buf, len, "request %u: local key, bounds or rights", r->a);
 		break;
 	case WEFT_TRACE_owner:
 		snprintf(buf, len, "the owner is dead: %u packets dropped within %.1f ms", r->count,
@@ -138,7 +146,9 @@ const char *weft_trace_text(const struct weft_trace_rec *r, char *buf, size_t le
 		break;
 	case WEFT_TRACE_failed: failure(r, buf, len); break;
 	case WEFT_TRACE_died: snprintf(buf, len, "its process was found dead"); break;
-	case WEFT_TRACE_closed: snprintf(buf, len, "closed by the application"); break;
+	case WEFT_TRACE_closed:
+		snprintf(buf, len, "%s by the application", r->x ? "disconnected" : "closed");
+		break;
 	default: snprintf(buf, len, "event %u", r->kind);
 	}
 	return buf;

@@ -30,16 +30,40 @@ static void ok(int yes, const char *what)
 	}
 }
 
-__attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static int shell(const char *fmt, ...)
 {
 	char cmd[300];
 	va_list ap;
+	int rc;
 
 	va_start(ap, fmt);
 	vsnprintf(cmd, sizeof(cmd), fmt, ap);
 	va_end(ap);
-	if (system(cmd))
+	rc = system(cmd);
+	if (rc)
 		printf("# failed: %s\n", cmd);
+	return rc;
+}
+
+static char lines[16384]; /* of this device */
+
+static void on_log(void *unused, enum weft_log_level level, const char *line)
+{
+	size_t n = strlen(lines);
+
+	(void)unused, (void)level;
+	if (!strncmp(line, arg[1], strlen(arg[1])))
+		snprintf(lines + n, sizeof(lines) - n, "%s\n", line);
+}
+
+/* How many times. */
+static unsigned logged(const char *text)
+{
+	unsigned n = 0;
+
+	for (const char *p = lines; (p = strstr(p, text)); p++)
+		n++;
+	return n;
 }
 
 static void *accept_one(void *unused)
@@ -172,8 +196,10 @@ static void states(void)
 {
 	struct weft_async_event ev;
 	uint32_t rkey = weft_mr_key(their_mr);
+	char name[80];
 
 	join();
+	weft_set_log(on_log, NULL, WEFT_LOG_INFO);
 	ok(weft_qp_state(qp) == WEFT_QPS_RTS && weft_qp_state(theirs) == WEFT_QPS_RTS, "RTS");
 	ok(post(MANY, rkey) == MANY && !weft_qp_drain(qp, 3000) &&
 		   weft_qp_state(qp) == WEFT_QPS_SQD,
@@ -191,6 +217,16 @@ static void states(void)
 		   weft_qp_arrived(theirs) == 2 * MANY + 1,
 	   "the peer is told, in order, and has all of them");
 	ok(none(here), "that is no event here");
+	ok(logged("disconnected by the application") == 1 && !logged("failed"),
+	   "the log says so, and of no failure");
+	snprintf(name, sizeof(name), "%s qp 0x%x: disconnected by the application;", arg[1],
+		 weft_qp_num(qp));
+	ok(post(1, rkey) == -ENOTCONN && !strncmp(weft_strerror_last(), name, strlen(name)),
+	   "what is posted now is refused with the QP's name and that reason");
+	ok(!shell("\"$WEFT\" -n %s qp trace %s 0x%x | grep -q 'disconnected by the application' && "
+		  "! \"$WEFT\" -n %s qp trace %s | grep -q 0x%08x",
+		  arg[0], arg[1], weft_qp_num(qp), arg[0], arg[1], weft_qp_num(qp)),
+	   "and its trace says it as well, of which none of the failed is");
 	ok(post(1, rkey) == -ENOTCONN && weft_qp_drain(qp, 0) == -ENOTCONN &&
 		   weft_qp_resume(qp) == -ENOTCONN && weft_qp_abort(qp) == -ENOTCONN &&
 		   weft_qp_disconnect(qp, 0) == -ENOTCONN,
@@ -206,6 +242,9 @@ static void states(void)
 	ok(!weft_qp_abort(qp) && weft_qp_state(qp) == WEFT_QPS_ERR &&
 		   ended(MANY, WEFT_WC_FLUSH_ERR) > 0,
 	   "but aborted: what was outstanding is flushed");
+	ok(logged(": aborted by the application") && logged("requests flushed"),
+	   "the log says who did it");
+	weft_set_log(NULL, NULL, WEFT_LOG_ERR);
 	shell("ip -n %s link set %s up", arg[2], arg[3]);
 	part();
 	usleep(300000); /* the news of the link */

@@ -133,6 +133,18 @@ static void test_resume(void)
 	part(&p);
 }
 
+/* What the trace says of how long the peer was asked: the last of such lines. */
+static unsigned asked_ms;
+
+static void on_log(void *arg, enum weft_log_level level, const char *line)
+{
+	const char *p = strstr(line, "failed: the peer posts no receive, for ");
+
+	(void)arg, (void)level;
+	if (p)
+		asked_ms = atoi(strrchr(p, ',') + 6);
+}
+
 /* rnr_retries: not before, not much later. */
 static void test_retries(void)
 {
@@ -143,6 +155,7 @@ static void test_retries(void)
 		double want = 0, t0, ms;
 		struct pair p;
 
+		weft_set_log(on_log, NULL, WEFT_LOG_INFO);
 		oa.rnr_retries = retries[i];
 		ob.recvs = 1;
 		for (unsigned k = 0; k <= retries[i]; k++)
@@ -159,6 +172,9 @@ static void test_retries(void)
 			bad("rnr_retries %u: after %.1f ms, not %.0f", retries[i], ms, want);
 		expect_status(p.a, WEFT_WC_RNR_RETRY_EXC_ERR, "A");
 		part(&p);
+		weft_set_log(NULL, NULL, WEFT_LOG_ERR);
+		if (asked_ms < want * 0.9 || asked_ms > ms + 1)
+			bad("rnr_retries %u: the trace says %u ms", retries[i], asked_ms);
 	}
 	/* more waits than that, but none in a row */
 	{

@@ -52,15 +52,17 @@ static void misuse_recv(const struct pair *p, struct weft_mr *no_right)
 	struct weft_recv r = { .sge = g, .nsge = 1 };
 
 	refused(weft_post_recv(p->a, &r, 1), -EINVAL, "no receive queue", "no queue");
+	refused(weft_post_recv(p->b, NULL, 1), -EINVAL, "argument is NULL", "no receive");
 	refused(weft_post_recv(p->b, &r, 0), -EINVAL, "0 receives", "none to post");
 	refused(weft_post_recv(p->b, &r, -1), -EINVAL, "-1 receives", "fewer than none");
 	r.nsge = 5;
 	refused(weft_post_recv(p->b, &r, 1), -EINVAL, "5 pieces", "pieces");
 	r = (struct weft_recv){ .nsge = 1 };
-	refused(weft_post_recv(p->b, &r, 1), -EINVAL, "pieces", "no list of pieces");
+	refused(weft_post_recv(p->b, &r, 1), -EINVAL, "sge is NULL, and nsge 1",
+		"no list of pieces");
 	r.sge = g;
 	g[0].mr = NULL;
-	refused(weft_post_recv(p->b, &r, 1), -EINVAL, "MR", "no MR");
+	refused(weft_post_recv(p->b, &r, 1), -EINVAL, "mr is NULL", "no MR");
 	g[0].mr = A.mr;
 	refused(weft_post_recv(p->b, &r, 1), -EINVAL, "not of this device", "another device's MR");
 	g[0].mr = no_right;

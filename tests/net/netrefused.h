@@ -67,12 +67,51 @@ static void local_errors(struct weft_dev *dev, const char *addr)
 	weft_qp_close(c.qp);
 }
 
+static void says(int r, const char *text)
+{
+	if (r != -EINVAL || !strstr(weft_strerror_last(), text))
+		bad("%d, \"%s\" instead of \"%s\"", r, weft_strerror_last(), text);
+}
+
+/* What is missing is named, and so is the QP. */
+static void nulls(struct weft_dev *dev, const char *addr)
+{
+	struct weft_qp_opts o = { .size = sizeof(o), .priv_len = 8 };
+	struct weft_qp_stats st = { 0 };
+	struct client c = { .dev = dev };
+	struct weft_sge g = { .len = 8 };
+	struct weft_wr wr = { .nsge = 1 };
+	struct weft_qp *qp;
+	char name[40];
+
+	join(&c, addr);
+	snprintf(name, sizeof(name), " qp 0x%x: ", weft_qp_num(c.qp));
+	says(weft_post(NULL, &wr, 1), "an argument is NULL");
+	says(weft_post(c.qp, NULL, 1), "an argument is NULL");
+	says(weft_post_writes(c.qp, NULL, 1), "an argument is NULL");
+	says(weft_post(c.qp, &wr, 1), "sge is NULL, and nsge 1;");
+	says(weft_post(c.qp, &wr, 1), name);
+	wr.sge = &g;
+	says(weft_post(c.qp, &wr, 1), "mr is NULL");
+	says(weft_post(c.qp, &wr, 1), name);
+	wr = (struct weft_wr){ .flags = WEFT_WR_INLINE, .len = 8 };
+	says(weft_post(c.qp, &wr, 1), "data is NULL, and len 8;");
+	says(weft_qp_stats(c.qp, &st), "set their size");
+	says(weft_qp_stats(c.qp, NULL), "an argument is NULL");
+	says(weft_connect(dev, addr, &o, &qp), "priv is NULL, and priv_len 8;");
+	o.priv_len = 0;
+	o.strict = 2;
+	says(weft_connect(dev, addr, &o, &qp), "strict is 2; 0 or 1");
+	weft_qp_close(c.qp);
+}
+
 static int errors(const char *ifname, const char *addr)
 {
 	struct weft_dev *dev;
 
 	need(weft_open(ifname, NULL, &dev), "weft_open");
 	local_errors(dev, addr);
+	nulls(dev, addr);
 	refused(dev, addr, "READ without the right",
 		(struct weft_wr){ .op = WEFT_WR_READ, .rkey = 1 }, WEFT_WC_REM_ACCESS_ERR);
 	refused(dev, addr, "READ across the end",

@@ -144,7 +144,7 @@ retries() {
 # Events and states, in one process with two devices.
 calls() {
 	local line said out=$LAB_TMP/netlife
-	"$LAB_BUILD/tests/net/netlife" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2:7002 >"$out" 2>&1 ||
+	WEFT=$WEFT "$LAB_BUILD/tests/net/netlife" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2:7002 >"$out" 2>&1 ||
 		note "netlife: status $?"
 	said=$(grep '^#' "$out")
 	while read -r line; do

@@ -251,7 +251,7 @@ memory_gone() {
 	traffic
 	pools_gone "$LAB_A" "$LAB_IF_A"
 	ends
-	t -- tells "$LAB_A" "$LAB_IF_A" 'WRITE [0-9]+ cannot be read: local key' 'failed: local protection error, local key, bounds or rights' ++ \
+	t -- tells "$LAB_A" "$LAB_IF_A" 'request [0-9]+: local key, bounds or rights' 'failed: local protection error, local key, bounds or rights' ++ \
 		"source memory gone"
 }
 

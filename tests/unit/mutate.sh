@@ -109,7 +109,7 @@ gone recv__shared $r used 'if (used)'
 swap recv__shared $r rq-\>shared 0 $'return;\n\tif (rq->shared)'
 cut recv__resume $r 'weft_doorbell(qp->dev, qp->num, WEFT_DB_RESUME, len)'
 gone recv__malformed $r 'r->nsge > WEFT_RECV_SGE_MAX'
-gone recv__malformed $r '(r->nsge && !r->sge)'
+gone recv__malformed $r 'r->nsge && !r->sge'
 swap recv__malformed $r '!weft_sge_ok(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE)' 0
 cut recv__own $r 'memset(e->sge, 0, sizeof(e->sge))'
 cut recv__flush $r 'e->status = 0'
@@ -139,7 +139,8 @@ gone recv__no_queue $r 'err == -EDQUOT'
 gone state__in_error $s 'weft_qp_status(qp) || __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)'
 gone state__in_error $s '__atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)' '|| __atomic_load_n(&qp->failing, __ATOMIC_ACQUIRE)'
 gone state__in_error $s '!why'
-at=$'weft_qp_state(qp) == WEFT_QPS_ERR)\n\t\treturn not_connected(qp);\n\t__atomic_store_n(&qp->drained'
+gone state__abort $s 'why == WEFT_WC_FLUSH_ERR'
+at=$'weft_qp_state(qp) == WEFT_QPS_ERR)\n\t\treturn weft_qp_dead(qp);\n\t__atomic_store_n(&qp->drained'
 gone state__in_error $s 'weft_qp_state(qp) == WEFT_QPS_ERR' "$at, true"
 gone state__in_error $s 'weft_qp_state(qp) == WEFT_QPS_ERR' "$at, false"
 cut state__drain $s '__atomic_store_n(&qp->drained, true, __ATOMIC_RELEASE)'

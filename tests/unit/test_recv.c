@@ -36,15 +36,28 @@ uint32_t weft_mr_key(const struct weft_mr *m)
 	return m->key;
 }
 
-const char *weft_wc_str(enum weft_wc_status status)
+const char *weft_obj(const char *ifname, uint32_t qpn)
 {
-	(void)status;
+	(void)ifname, (void)qpn;
 	return "";
 }
 
-int weft_sge_err(struct weft_dev *d, uint32_t id, const struct weft_sge *g, unsigned right)
+int weft_qp_dead(const struct weft_qp *q)
 {
-	(void)d, (void)id, (void)g, (void)right;
+	(void)q;
+	return -ENOTCONN;
+}
+
+int weft_no_arg(const struct weft_qp *q, const char *call)
+{
+	(void)q, (void)call;
+	return -EINVAL;
+}
+
+int weft_sge_err(struct weft_dev *d, uint32_t qpn, uint32_t id, const struct weft_sge *g,
+		 unsigned right)
+{
+	(void)d, (void)qpn, (void)id, (void)g, (void)right;
 	return -EINVAL;
 }
 
@@ -62,9 +75,9 @@ int weft_sge_err(struct weft_dev *d, uint32_t id, const struct weft_sge *g, unsi
 SAYS(weft_err)
 SAYS(weft_err_quiet)
 
-int weft_err_const(int err, const char *line)
+int weft_err_often(int err, const char *ifname, uint32_t qpn, const char *line)
 {
-	(void)line;
+	(void)ifname, (void)qpn, (void)line;
 	return -err;
 }
 

@@ -57,11 +57,18 @@ const char *weft_wc_str(enum weft_wc_status status)
 	return text;
 }
 
+const char *weft_obj(const char *ifname, uint32_t qpn)
+{
+	(void)ifname;
+	assert_int_equal(qpn, qp.num);
+	return "the QP";
+}
+
 int weft_err_quiet(int err, const char *obj, const char *fmt, ...)
 {
 	va_list ap;
 
-	(void)obj;
+	assert_string_equal(obj, "the QP");
 	va_start(ap, fmt);
 	vsnprintf(said, sizeof(said), fmt, ap);
 	va_end(ap);
@@ -93,6 +100,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&qp, 0, sizeof(qp));
 	qp.dev = &dev;
+	qp.num = 0x30001;
 	qp.ring = &ring;
 	now = 1000000;
 	left = dies = stopped = ended = 0;
@@ -142,6 +150,7 @@ static void state__abort(void **state)
 	assert_int_equal(left, 100);
 	assert_int_equal(qp.status, WEFT_WC_FLUSH_ERR);
 	assert_int_equal(weft_qp_abort(&qp), -ENOTCONN);
+	assert_non_null(strstr(said, "disconnected by the application"));
 	assert_int_equal(ended, 1);
 }
 

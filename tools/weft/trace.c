@@ -212,6 +212,13 @@ struct search {
 	unsigned found;
 };
 
+static int by_end(const void *a, const void *b)
+{
+	const struct story *x = a, *y = b;
+
+	return x->id.failed < y->id.failed ? -1 : x->id.failed > y->id.failed;
+}
+
 static void show(const struct story *s, struct search *q)
 {
 	const char *why;
@@ -263,6 +270,8 @@ int qp_trace(int argc, char **argv)
 		return CLI_FAIL;
 	}
 	n = stories(&t, s);
+	if (!q.qpn)
+		qsort(s, n, sizeof(*s), by_end);
 	for (unsigned i = 0; i < n; i++)
 		show(&s[i], &q);
 	tele_close(&t);

@@ -30,7 +30,7 @@
 	X(peer_gone) /* L: the peer's stream ended without a word */                           \
 	X(failed)    /* L: x status | tx_err << 8, a NAK code, b MSN, c ms without progress */ \
 	X(died)      /* L: the process that owned it was found dead */                         \
-	X(closed)    /* L: by the application */
+	X(closed)    /* L: by the application; x 1: disconnected, and not closed yet */
 
 /* clang-format off */
 enum weft_trace_kind {

@@ -150,6 +150,8 @@ static int join(struct weft_dev *dev, const struct weft_open_opts *opts)
 	if (weft_link_get(dev->ifname, 0, &link))
 		return weft_err(ENODEV, dev->ifname, "no such interface; see 'ip link'");
 	dev->ifindex = link.ifindex;
+	if (opts->persist && weft_ns_pins_last(dev->ifname))
+		return -EXDEV;
 	for (i = 0; i < TRIES && err == -EAGAIN; i++) {
 		/* Before anything is made: wherever we are killed, the reaper cleans up. */
 		if (go == -1 && access(dev->pin_dir, F_OK))

@@ -256,6 +256,7 @@ unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic,
 
 /* netns.c: run with the device's namespace; no-op when it is the caller's. */
 int weft_ns_enter(struct weft_dev *dev, int *saved);
+int weft_ns_pins_last(const char *ifname); /* 0, or -EXDEV: pins that are made now do not stay */
 void weft_ns_leave(int saved);
 
 /* link.c (libmnl): what the kernel knows of an interface of the current namespace. */

@@ -38,6 +38,29 @@ int weft_ns_open(struct weft_dev *dev, const char *netns)
 	return 0;
 }
 
+/*
+ * bpffs would be mounted where it ends with this command, and the pins with it: under 'ip netns exec',
+ * which gives each command a /sys of its own. What init sees lasts; where that is hidden, what the parent sees.
+ */
+int weft_ns_pins_last(const char *ifname)
+{
+	char parents[40];
+	struct stat mine, lasts;
+	struct statfs fs;
+
+	snprintf(parents, sizeof(parents), "/proc/%d/ns/mnt", getppid());
+	if ((!statfs(WEFT_BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC) ||
+	    stat("/proc/thread-self/ns/mnt", &mine) ||
+	    (stat("/proc/1/ns/mnt", &lasts) && stat(parents, &lasts)) ||
+	    (mine.st_ino == lasts.st_ino && mine.st_dev == lasts.st_dev))
+		return 0;
+	return weft_err(EXDEV, ifname,
+			"no bpffs is on the %s seen here, and one that is mounted now ends with "
+			"this command ('ip netns exec' hides the real one); name the namespace "
+			"('weft -n NAME'), or enter it by 'nsenter --net=/run/netns/NAME'",
+			WEFT_BPFFS);
+}
+
 static int enter(struct weft_dev *dev, int *saved)
 {
 	*saved = open(SELF, O_RDONLY | O_CLOEXEC);

@@ -127,7 +127,9 @@ int cmd_up(int argc, char **argv)
 			o.no_telemetry = !(tele = on);
 	}
 	index = if_nametoindex(name);
-	rc = replace ? weft_replace(name) : 0;
+	rc = weft_ns_pins_last(name);
+	if (!rc && replace)
+		rc = weft_replace(name);
 	if (rc < 0)
 		return cli_lib_fail(name, rc);
 	/* that takes its time, in which it may be renamed */

@@ -246,17 +246,18 @@ void weft_logf(enum weft_log_level level, const char *fmt, ...)
 struct weft_nic {
 	bool lro, rxvlan;  /* on */
 	bool hash4, hash6; /* it spreads UDP over queues, and not by ports: IPv4, IPv6 */
+	uint32_t mtu;      /* now; 0: not known */
 };
 void weft_nic_ask(const char *ifname, struct weft_nic *nic);
-#define WEFT_ADVICE_MAX 4
+#define WEFT_ADVICE_MAX 5
 #define WEFT_ADVICE_LEN 192
-/* "what is so; remedy", each of them; how many. */
-unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic,
+/* "what is so; remedy", each of them; how many. mtu: when weft was attached. */
+unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic, uint32_t mtu,
 			 char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN]);
 
 /* netns.c: run with the device's namespace; no-op when it is the caller's. */
-int weft_ns_enter(struct weft_dev *dev, int *saved);
 int weft_ns_pins_last(const char *ifname); /* 0, or -EXDEV: pins that are made now do not stay */
+int weft_ns_enter(struct weft_dev *dev, int *saved);
 void weft_ns_leave(int saved);
 
 /* link.c (libmnl): what the kernel knows of an interface of the current namespace. */
@@ -375,9 +376,9 @@ struct weft_srq {
 	struct weft_pd *pd;
 	LIST_ENTRY(weft_srq) link; /* dev->srqs, of shared ones */
 	bool shared;
+	uint32_t qpn; /* whose it is, 0: shared */
 	uint32_t idx; /* in `rqs` */
 	int fd;
-	uint32_t qpn; /* whose it is, 0: shared */
 	uint32_t depth; /* a power of 2 */
 	uint32_t prod;
 	struct weft_rq *head; /* the mapping; the entries follow */
@@ -406,16 +407,16 @@ int weft_doorbell(struct weft_dev *dev, uint32_t qpn, enum weft_db_op op, unsign
 int weft_rings_take(struct weft_dev *dev, struct weft_qp *qp);
 void weft_rings_give(struct weft_dev *dev, const struct weft_qp *qp);
 
-/* qp.c */
-/* What a caller asks for, with the defaults filled in; -EINVAL. */
 /* state.c */
 int weft_qp_dead(const struct weft_qp *qp); /* -ENOTCONN, with the reason */
 
-int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o);
+/* qp.c */
 static inline const char *weft_qp_name(const struct weft_qp *qp) /* in errors */
 {
 	return weft_obj(qp->dev->ifname, qp->num);
 }
+/* What a caller asks for, with the defaults filled in; -EINVAL. */
+int weft_qp_check(struct weft_dev *dev, const struct weft_qp_opts *in, struct weft_qp_opts *o);
 int weft_qp_alloc(struct weft_dev *dev, const struct weft_qp_opts *o, struct weft_qp **qp);
 /* Any thread; the first reason wins, and whoever gave it goes on: */
 bool weft_qp_fail_begin(struct weft_qp *qp, enum weft_wc_status why); /* then */

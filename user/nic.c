@@ -22,10 +22,14 @@ void weft_nic_ask(const char *ifname, struct weft_nic *nic)
 	struct ethtool_drvinfo drv = { .cmd = ETHTOOL_GDRVINFO };
 	struct ethtool_value flags = { .cmd = ETHTOOL_GFLAGS };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { 0 };
 
 	memset(nic, 0, sizeof(*nic));
 	if (fd < 0)
 		return;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	if (!ioctl(fd, SIOCGIFMTU, &ifr))
+		nic->mtu = ifr.ifr_mtu;
 	if (weft_ethtool(fd, ifname, &flags)) {
 		nic->lro = flags.data & ETH_FLAG_LRO;
 		nic->rxvlan = flags.data & ETH_FLAG_RXVLAN;
@@ -41,12 +45,18 @@ void weft_nic_ask(const char *ifname, struct weft_nic *nic)
 	close(fd);
 }
 
-unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic,
+unsigned weft_nic_advice(const char *ifname, const struct weft_nic *nic, uint32_t mtu,
 			 char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN])
 {
 	const bool hash[2] = { nic->hash4, nic->hash6 };
 	unsigned n = 0;
 
+	if (nic->mtu && (weft_path_payload(nic->mtu, false) != weft_path_payload(mtu, false) ||
+			 weft_path_payload(nic->mtu, true) != weft_path_payload(mtu, true)))
+		snprintf(advice[n++], WEFT_ADVICE_LEN,
+			 "MTU %u now, but %u when weft was attached, by which connections still "
+			 "go; run 'weft down %s', 'weft up %s'",
+			 nic->mtu, mtu, ifname, ifname);
 	if (nic->lro)
 		snprintf(advice[n++], WEFT_ADVICE_LEN,
 			 "LRO is on, with which drivers refuse XDP or merge packets before it; run "

@@ -7,11 +7,18 @@
 
 #include "nic.c"
 
+/* As if there were nothing but the packet, up to 3328 bytes of it. */
+uint32_t weft_path_payload(uint32_t mtu, bool v6)
+{
+	(void)v6;
+	return mtu < 3328 ? mtu : 3328;
+}
+
 static char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN];
 
 static void says(const struct weft_nic *nic, const char *what, const char *remedy)
 {
-	assert_int_equal(weft_nic_advice("eth0", nic, advice), 1);
+	assert_int_equal(weft_nic_advice("eth0", nic, 1500, advice), 1);
 	assert_non_null(strstr(advice[0], what));
 	assert_non_null(strstr(advice[0], remedy));
 	assert_non_null(strchr(advice[0], ';'));
@@ -23,7 +30,7 @@ static void advice__none(void **state)
 	struct weft_nic nic = {};
 
 	(void)state;
-	assert_int_equal(weft_nic_advice("eth0", &nic, advice), 0);
+	assert_int_equal(weft_nic_advice("eth0", &nic, 1500, advice), 0);
 }
 
 static void advice__lro(void **state)
@@ -56,13 +63,28 @@ static void advice__hash(void **state)
 	says(&nic, "UDP over IPv6", "'ethtool -N eth0 rx-flow-hash udp6 sdfn'");
 }
 
+static void advice__mtu(void **state)
+{
+	struct weft_nic nic = { .mtu = 1000 };
+
+	(void)state;
+	says(&nic, "MTU 1000 now, but 1500", "run 'weft down eth0', 'weft up eth0'");
+	nic.mtu = 9000;
+	says(&nic, "MTU 9000 now, but 1500", "run 'weft down eth0', 'weft up eth0'");
+	nic.mtu = 1500;
+	assert_int_equal(weft_nic_advice("eth0", &nic, 1500, advice), 0);
+	nic.mtu = 9000; /* all the same to payloads */
+	assert_int_equal(weft_nic_advice("eth0", &nic, 4000, advice), 0);
+}
+
 static void advice__all(void **state)
 {
 	struct weft_nic nic = {};
 
 	(void)state;
 	nic.lro = nic.rxvlan = nic.hash4 = nic.hash6 = true;
-	assert_int_equal(weft_nic_advice("eth0", &nic, advice), WEFT_ADVICE_MAX);
+	nic.mtu = 1400;
+	assert_int_equal(weft_nic_advice("eth0", &nic, 1500, advice), WEFT_ADVICE_MAX);
 	for (unsigned i = 0; i < WEFT_ADVICE_MAX; i++)
 		assert_non_null(strstr(advice[i], "eth0"));
 }
@@ -77,16 +99,17 @@ static void ask__nothing_told(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		weft_nic_ask(names[i], &nic);
 		assert_false(nic.lro || nic.rxvlan || nic.hash4 || nic.hash6);
-		assert_int_equal(weft_nic_advice(names[i], &nic, advice), 0);
+		assert_int_equal(weft_nic_advice(names[i], &nic, nic.mtu, advice), 0);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(advice__none),   cmocka_unit_test(advice__lro),
-		cmocka_unit_test(advice__rxvlan), cmocka_unit_test(advice__hash),
-		cmocka_unit_test(advice__all),    cmocka_unit_test(ask__nothing_told),
+		cmocka_unit_test(advice__none),      cmocka_unit_test(advice__lro),
+		cmocka_unit_test(advice__rxvlan),    cmocka_unit_test(advice__hash),
+		cmocka_unit_test(advice__mtu),       cmocka_unit_test(advice__all),
+		cmocka_unit_test(ask__nothing_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,14 +70,14 @@ static bool take_word(int *argc, char **argv, const char *word)
 }
 
 /* What of the interface's settings is in the way; it works all the same. */
-static void advise(const char *dev)
+static void advise(const char *dev, uint32_t mtu)
 {
 	char advice[WEFT_ADVICE_MAX][WEFT_ADVICE_LEN];
 	struct weft_nic nic;
 	unsigned n;
 
 	weft_nic_ask(dev, &nic);
-	n = weft_nic_advice(dev, &nic, advice);
+	n = weft_nic_advice(dev, &nic, mtu, advice);
 	for (unsigned i = 0; i < n; i++)
 		cli_fail(dev, "%s", advice[i]);
 }
@@ -91,6 +91,7 @@ int cmd_up(int argc, char **argv)
 	struct weft_dev *dev;
 	unsigned index;
 	const char *name;
+	uint32_t mtu;
 	uint64_t port, qps;
 	int on;
 
@@ -147,9 +148,10 @@ int cmd_up(int argc, char **argv)
 	rc = check_options(name, dev->maps.cfg, csum, tele);
 	if (!rc)
 		__atomic_fetch_or(&dev->maps.cfg->flags, WEFT_DEV_PERSIST, __ATOMIC_RELEASE);
+	mtu = dev->maps.cfg->mtu;
 	weft_close(dev);
 	if (!rc)
-		advise(name);
+		advise(name, mtu);
 	return rc;
 }
 
@@ -216,7 +218,7 @@ static void ask_driver(const struct pinned *p, struct facts *f)
 	weft_tx_room_attached(&f->room, p->cfg.flags & WEFT_DEV_FEW_TX);
 	weft_tx_room_why(&f->room, p->ifname, f->room_why, sizeof(f->room_why));
 	weft_nic_ask(p->ifname, &nic);
-	f->n_advice = weft_nic_advice(p->ifname, &nic, f->advice);
+	f->n_advice = weft_nic_advice(p->ifname, &nic, p->cfg.mtu, f->advice);
 }
 
 /* Does each CPU have a queue of its own for what it sends? */

@@ -114,15 +114,23 @@ static const char *dev_remedy(const char *dev)
 const char *perf_remedy(const struct perf_run *r, enum weft_wc_status s)
 {
 	static char text[160];
+	struct weft_link link;
+	unsigned len;
 
 	switch (s) {
-	case WEFT_WC_REM_CLOSED_ERR: return "is the server still running there";
+	case WEFT_WC_REM_CLOSED_ERR: return "is the server still running there?";
 	case WEFT_WC_RETRY_EXC_ERR:
-		snprintf(text, sizeof(text),
-			 "check whether the server's host is up, and the path: everything between "
-			 "must carry IP packets of %u bytes",
-			 weft_qp_payload(r->ctl) + WEFT_HDR_LEN - WEFT_L2_LEN +
-				 (r->ctl->peer.ss_family == AF_INET6 ? WEFT_V6_LEN : WEFT_V4_LEN));
+		len = weft_qp_payload(r->ctl) + WEFT_HDR_LEN - WEFT_L2_LEN +
+		      (r->ctl->peer.ss_family == AF_INET6 ? WEFT_V6_LEN : WEFT_V4_LEN);
+		if (!weft_link_get(r->dev, 0, &link) && link.mtu < len)
+			snprintf(text, sizeof(text),
+				 "%s has MTU %u now; run 'weft down %s', 'weft up %s'", r->dev,
+				 link.mtu, r->dev, r->dev);
+		else
+			snprintf(text, sizeof(text),
+				 "check whether the server's host is up, and the path: everything "
+				 "between must carry IP packets of %u bytes",
+				 len);
 		return text;
 	case WEFT_WC_DEV_ERR: return dev_remedy(r->dev);
 	default: return "see 'weft stats show'";

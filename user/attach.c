@@ -186,10 +186,10 @@ static int vanished(struct weft_dev *dev, int db)
 	if (!if_indextoname(dev->ifindex, name))
 		return weft_err(
 			ENODEV, dev->ifname,
-			"the interface vanished while weft was attached to it; see 'ip link'");
+			"the interface vanished while weft was being attached to it; see 'ip link'");
 	if (db > 0 && !if_indextoname(db, name))
 		return weft_err(ENODEV, dev->ifname,
-				"the doorbell vanished while weft was attached; try again");
+				"the doorbell vanished while weft was being attached; try again");
 	return 0;
 }
 

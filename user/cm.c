@@ -300,7 +300,14 @@ static int refused(const char *addr, const char *ifname, const struct weft_cm_ms
 	case WEFT_CM_R_RESOURCES:
 		return weft_err(
 			ECONNREFUSED, addr,
-			"the peer can make no QP: none is left or its device is lost; look there");
+			"the peer can make no QP, all or its memory are in use; close some there");
+	case WEFT_CM_R_LOST:
+		return weft_err(ECONNREFUSED, addr,
+				"the peer can make no QP, its device is lost; open it again there");
+	case WEFT_CM_R_QUOTA:
+		return weft_err(ECONNREFUSED, addr,
+				"the peer can make no QP, weftd allows its user no more; close "
+				"some there, or have weftd.conf allow more");
 	case WEFT_CM_R_ROUTE:
 		return weft_err(
 			EHOSTUNREACH, addr,

@@ -85,7 +85,17 @@ enum weft_cm_refusal {
 	WEFT_CM_R_FEATURES,  /* one side must have what the other has not */
 	WEFT_CM_R_WINDOW,    /* the windows differ */
 	WEFT_CM_R_ATOMICS,   /* so do the numbers of outstanding atomics */
+	WEFT_CM_R_LOST,      /* the device is lost */
+	WEFT_CM_R_QUOTA,     /* weftd allows no more */
 };
+
+/* Why a QP could not be made, by the error. */
+static inline enum weft_cm_refusal weft_cm_no_qp(int err)
+{
+	return err == -ENODEV   ? WEFT_CM_R_LOST
+	       : err == -EDQUOT ? WEFT_CM_R_QUOTA
+				: WEFT_CM_R_RESOURCES;
+}
 
 struct weft_cm_msg {
 	uint16_t type; /* enum weft_cm_type */

@@ -123,6 +123,8 @@ static int reply(struct weft_qp *qp, struct pending *p, const struct weft_qp_opt
 			why = WEFT_CM_R_ROUTE;
 		else if (err == -EMSGSIZE)
 			why = WEFT_CM_R_PAYLOAD;
+		else if (err)
+			why = weft_cm_no_qp(err);
 	}
 	if (err) {
 		weft_pend_refuse(qp->cm_fd, why, opts);
@@ -174,7 +176,7 @@ static int answer(struct weft_listener *l, struct pending *p, const struct weft_
 	}
 	err = weft_qp_alloc(l->dev, opts, &qp);
 	if (err) {
-		weft_pend_refuse(p->fd, WEFT_CM_R_RESOURCES, opts);
+		weft_pend_refuse(p->fd, weft_cm_no_qp(err), opts);
 		weft_pend_drop(l, p);
 		return err;
 	}
@@ -355,9 +357,10 @@ int weft_accept(struct weft_listener *l, const struct weft_qp_opts *opts, struct
 					     "the wait for a peer ended early: %s",
 					     strerror(EINTR));
 		else if (!busy && weft_now_ns() >= until)
-			err = weft_err_quiet(ETIMEDOUT, l->dev->ifname,
-					     "nobody has connected within %u ms",
-					     weft_cm_patience(opts));
+			err = weft_err_quiet(
+				ETIMEDOUT, l->dev->ifname,
+				"nobody has connected within %u ms; call it again, or with a larger connect_ms",
+				weft_cm_patience(opts));
 		else
 			err = step(l, next);
 		if (err == -EINTR && busy) {

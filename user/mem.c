@@ -209,7 +209,8 @@ int weft_free(struct weft_dev *dev, void *addr)
 	off = p ? (size_t)((uint8_t *)addr - p->base) : 0;
 	b = p ? weft_block_find(p->blocks, off, 1) : NULL;
 	if (!b || b->off != off) {
-		err = weft_err(EINVAL, dev->ifname, "%p is not from weft_alloc()", addr);
+		err = weft_err(EINVAL, dev->ifname,
+			       "%p is not from weft_alloc(); pass the address that it gave", addr);
 	} else if (covered(dev, addr, b->len)) {
 		err = weft_err(EBUSY, dev->ifname,
 			       "a memory region covers %p; deregister it before weft_free()", addr);

@@ -51,7 +51,8 @@ static int check_vma(void *arg, const struct weft_vma *v)
 	const char *what;
 
 	if (v->lo > (uintptr_t)c->at)
-		return refuse(c, EFAULT, "nothing is mapped at %p", (void *)c->at);
+		return refuse(c, EFAULT, "nothing is mapped at %p; pass memory that is",
+			      (void *)c->at);
 	if (v->area == WEFT_AREA_MAP)
 		return refuse(c, EBUSY,
 			      "pages of %p + %zu are another region's or another device's; "
@@ -89,7 +90,8 @@ static int check(const struct weft_adopt *want, struct check *c)
 	c->hi = end(want);
 	err = weft_maps((uintptr_t)c->at, (uintptr_t)c->hi, check_vma, c);
 	if (!err && c->at < c->hi)
-		return refuse(c, EFAULT, "nothing is mapped at %p", (void *)c->at);
+		return refuse(c, EFAULT, "nothing is mapped at %p; pass memory that is",
+			      (void *)c->at);
 	if (err && !c->why[0])
 		return refuse(c, -err, "cannot read /proc/self/maps: %s", strerror(-err));
 	return err;

@@ -71,7 +71,8 @@ static int check(const struct weft_mr *mr, struct check *c)
 		c->want |= PROT_WRITE;
 	err = weft_maps(lo, hi, check_vma, c);
 	if (!err && c->at < hi) {
-		snprintf(c->why, WEFT_WHY, "nothing is mapped at %p", (void *)c->at);
+		snprintf(c->why, WEFT_WHY, "nothing is mapped at %p; pass memory that is",
+			 (void *)c->at);
 		return -EFAULT;
 	}
 	if (err && !c->why[0])

@@ -188,6 +188,47 @@ static int resolve(struct mnl_socket *nl, struct weft_dev *dev, int family, cons
 	}
 }
 
+static int ask_dev(struct weft_dev *dev, unsigned long what, struct ifreq *ifr)
+{
+	int saved, fd, err = weft_ns_enter(dev, &saved);
+
+	if (err)
+		return err;
+	memset(ifr, 0, sizeof(*ifr));
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		err = -errno;
+	} else {
+		/* by index: the interface may have been renamed */
+		if (!if_indextoname(dev->ifindex, ifr->ifr_name) || ioctl(fd, what, ifr) < 0)
+			err = -errno;
+		close(fd);
+	}
+	weft_ns_leave(saved);
+	return err;
+}
+
+/* Nothing is reached through a link that is down: that says more than that there is no route. */
+static int unreachable(struct weft_dev *dev, const char *peer, const char *what, int err,
+		       const char *look)
+{
+	struct ifreq ifr;
+
+	if (!ask_dev(dev, SIOCGIFFLAGS, &ifr)) {
+		if (!(ifr.ifr_flags & IFF_UP))
+			return weft_err(EHOSTUNREACH, peer,
+					"cannot be reached: %s is down; run 'ip link set %s up'",
+					dev->ifname, dev->ifname);
+		if (!(ifr.ifr_flags & IFF_RUNNING))
+			return weft_err(EHOSTUNREACH, peer,
+					"cannot be reached: the link of %s is down; see its cable "
+					"or other end",
+					dev->ifname);
+	}
+	return weft_err(EHOSTUNREACH, peer, "%s %s: %s; see '%s'", what, dev->ifname,
+			strerror(-err), look);
+}
+
 /* local NULL: the kernel's choice of a source. mac NULL: the route only. */
 int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,
 	       const struct sockaddr_storage *peer, uint8_t nexthop[16], uint8_t mac[6])
@@ -212,9 +253,7 @@ int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,
 		oif[0] = 0;
 	weft_ns_leave(saved);
 	if (err == -ENETUNREACH || err == -EHOSTUNREACH || err == -EACCES || err == -EINVAL) {
-		err = weft_err(EHOSTUNREACH, name,
-			       "there is no route to it from %s: %s; see ip route", dev->ifname,
-			       strerror(-err));
+		err = unreachable(dev, name, "there is no route to it from", err, "ip route");
 		goto out;
 	}
 	if (err) {
@@ -236,9 +275,7 @@ int weft_route(struct weft_dev *dev, const struct sockaddr_storage *local,
 		goto out;
 	err = resolve(nl, dev, peer->ss_family, nexthop, mac);
 	if (err)
-		err = weft_err(EHOSTUNREACH, name,
-			       "its next hop does not answer on %s: %s; see ip neigh", dev->ifname,
-			       strerror(-err));
+		err = unreachable(dev, name, "its next hop does not answer on", err, "ip neigh");
 out:
 	if (nl)
 		mnl_socket_close(nl);
@@ -248,23 +285,9 @@ out:
 /* The device's own MAC address. */
 int weft_link_addr(struct weft_dev *dev, uint8_t mac[6])
 {
-	struct ifreq ifr = { 0 };
-	int err, saved, fd;
+	struct ifreq ifr;
+	int err = ask_dev(dev, SIOCGIFHWADDR, &ifr);
 
-	err = weft_ns_enter(dev, &saved);
-	if (err)
-		return err;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
-		err = -errno;
-	} else {
-		/* by index: the interface may have been renamed */
-		if (!if_indextoname(dev->ifindex, ifr.ifr_name) ||
-		    ioctl(fd, SIOCGIFHWADDR, &ifr) < 0)
-			err = -errno;
-		close(fd);
-	}
-	weft_ns_leave(saved);
 	if (err)
 		return weft_err(ENODEV, dev->ifname, "the interface is gone: %s", strerror(-err));
 	memcpy(mac, ifr.ifr_hwaddr.sa_data, 6);

@@ -181,6 +181,14 @@ static void match__reasons(void **state)
 	assert_int_equal(match(&a, &b), WEFT_CM_R_WINDOW);
 }
 
+static void match__no_qp(void **state)
+{
+	(void)state;
+	assert_int_equal(weft_cm_no_qp(-ENODEV), WEFT_CM_R_LOST);
+	assert_int_equal(weft_cm_no_qp(-EDQUOT), WEFT_CM_R_QUOTA);
+	assert_int_equal(weft_cm_no_qp(-ENOSPC), WEFT_CM_R_RESOURCES);
+}
+
 static void version__refusal_in_its_own(void **state)
 {
 	static const uint8_t old[8] = { 'W', 'E', 'F', 'T', 0, 1, 0, 7 };
@@ -246,6 +254,7 @@ int main(void)
 		cmocka_unit_test(parse__zero_fields),
 		cmocka_unit_test(parse__refusal),
 		cmocka_unit_test(match__reasons),
+		cmocka_unit_test(match__no_qp),
 		cmocka_unit_test(version__refusal_in_its_own),
 		cmocka_unit_test(parse__random_bytes),
 		cmocka_unit_test(bye__round_trip),

@@ -58,6 +58,8 @@ local refusals = {
 	[6] = "one side must have a feature that the other has not",
 	[7] = "the windows differ",
 	[8] = "the numbers of outstanding atomics differ",
+	[9] = "no QP, the device is lost",
+	[10] = "no QP, its user has all that are allowed",
 }
 local db_ops = { [1] = "POST", [2] = "LOOK", [3] = "FILL", [4] = "GROW", [5] = "ASK", [6] = "RESUME" }
 local check_status = { [0] = "Bad", [1] = "Good", [2] = "Unverified" }

@@ -14,7 +14,8 @@ shape() {
 	line=$(<"$LAB_TMP/err")
 	echo "status $rc, stderr: $line"
 	[ "$rc" = "$want" ] || return 1
-	[ "$want" = 2 ] && { [ -n "$line" ]; return; }
+	[ "$want" = 2 ] && { [ -n "$line" ] && grep -qE "$re" <<<"$line"; return; }
+	[ "$want$re" != '0^$' ] || { [ -z "$line" ]; return; }
 	[ "$(wc -l <"$LAB_TMP/err")" = 1 ] || return 1
 	[ ! -s "$LAB_TMP/out" ] || { echo "stdout: $(<"$LAB_TMP/out")"; return 1; }
 	grep -qE '^weft: .+: .+; .+' <<<"$line" && grep -qE "$re" <<<"$line" || return 1
@@ -89,7 +90,33 @@ interfaces() {
 	ip -n "$LAB_A" link del p0
 	t -- shape 1 "127.0.0.1:9470: cannot listen: .*'ip link set lo up'" unshare -n "$WEFT" metrics --listen 9470 ++ \
 		"metrics where lo is down"
+	t -- shape 1 "$LAB_IF_A: no bpffs .*'ip netns exec' hides .*'weft -n NAME'" ip netns exec "$LAB_A" \
+		"$WEFT" up "$LAB_IF_A" ++ "up where its pins would end with the command"
 	t -- nothing_left "$LAB_A" ++ "none of these left anything behind"
+}
+
+# The MTU that counts is that of the time of `up`: where another one now matters, that is said.
+mtu() {
+	weft_a up "$LAB_IF_A"
+	ip -n "$LAB_A" link set "$LAB_IF_A" mtu 1000
+	t -- shape 0 "$LAB_IF_A: MTU 1000 now, but 3498 when .*'weft down $LAB_IF_A', 'weft up $LAB_IF_A'" \
+		"$WEFT" -n "$LAB_A" up "$LAB_IF_A" ++ "up again under a smaller MTU: a warning"
+	t -- grep -q 'MTU 1000 now, but 3498' <(weft_a -j dev show "$LAB_IF_A" | jq -r '.[].advice[]') ++ "dev show advises so"
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	local server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	ip -n "$LAB_B" link set "$LAB_IF_B" mtu 1000	# a veth goes by that of its other end
+	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 >"$LAB_TMP/out" 2>"$LAB_TMP/err"
+	note "$(<"$LAB_TMP/err")"
+	t -- grep -q "$LAB_IF_A has MTU 1000 now; run 'weft down $LAB_IF_A', 'weft up $LAB_IF_A'" "$LAB_TMP/err" ++ \
+		"and perf, of the requests that fail"
+	lab_stop "$server"
+	ip -n "$LAB_A" link set "$LAB_IF_A" mtu 3498
+	ip -n "$LAB_B" link set "$LAB_IF_B" mtu 3498
+	t -- shape 0 '^$' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" ++ "with the old MTU there is nothing to say"
+	weft_a down "$LAB_IF_A"
+	until_true 20 nothing_left "$LAB_B"
 }
 
 rights() {
@@ -108,6 +135,9 @@ usage() {
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --size 2x ++ "a size that is none"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2:99999 ++ "a port that is none"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2: ++ "no port"
+	t -- shape 2 'what is "7471"' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 7471 ++ "one word too many is named"
+	t -- shape 2 'DEV and HOST\[:PORT\]' "$WEFT" perf write "$LAB_IF_A" ++ "one too few: what is wanted"
+	t -- shape 2 '\[ADDR:\]PORT; a port is' "$WEFT" metrics --listen 99999 ++ "metrics at a port that is none"
 	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --evs 65 ++ "a number out of range"
 	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 0x1ffff ++ "a port that is none"
 	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 4791 ++ "the port of RoCEv2"
@@ -273,6 +303,10 @@ peers() {
 	t -- shape 1 'Connection refused' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7999 ++ "no server at that port"
 	t -- shape 1 'cannot connect|unreachable|No route' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.9 ++ "no such host"
 	t -- shape 1 '.' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.77.0.9 ++ "no route"
+	ip -n "$LAB_A" link set "$LAB_IF_A" down
+	t -- shape 1 "10.9.0.2: .*$LAB_IF_A is down; run 'ip link set $LAB_IF_A up'" "$WEFT" -n "$LAB_A" \
+		perf write "$LAB_IF_A" 10.9.0.2 ++ "its own link is down: that, and not the route"
+	ip -n "$LAB_A" link set "$LAB_IF_A" up
 	t -- shape 1 '.' "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" nosuch.invalid ++ "a name that does not resolve"
 	t -- shape 1 'in use' "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" ++ "a second server on the port"
 	lab_spawn_in "$LAB_B" iperf3 -s -1 -p 7900 --forceflush >"$LAB_TMP/iperf" 2>&1
@@ -308,7 +342,7 @@ peers() {
 
 lab_begin
 lab_pair 3498
-for part in interfaces rights usage old_pins stale_pins doorbell tables memory half_open peers; do
+for part in interfaces mtu rights usage old_pins stale_pins doorbell tables memory half_open peers; do
 	tap_part $part && $part
 done
 tap_end

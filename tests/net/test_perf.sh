@@ -84,6 +84,17 @@ adding() {
 	t ! perf_op atomic --size 16 ++ "of another size: refused"
 }
 
+# The report for people: nothing in it that is beside the point.
+text() {
+	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --strict --count 10 >"$LAB_TMP/text"
+	note "$(<"$LAB_TMP/text")"
+	t -- grep -q '1 QP, strict order, depth [0-9]*, 1 entropy value, cwnd' "$LAB_TMP/text" ++ "strict order is said"
+	t -- grep -q 'goodput .* Gb/s' "$LAB_TMP/text" ++ "and how much got there"
+	"$WEFT" -n "$LAB_A" perf atomic "$LAB_IF_A" 10.9.0.2 --count 1000 >"$LAB_TMP/text"
+	note "$(<"$LAB_TMP/text")"
+	t ! grep -E 'goodput|a GB' "$LAB_TMP/text" ++ "of atomics it is not"
+}
+
 # taken REGEX NOT-REGEX COMMAND...: the client's last words when that happens to its interface
 taken() {
 	local want=$1 not=$2 rc=0
@@ -117,7 +128,7 @@ interface() {
 lab_begin
 lab_pair 3498
 if tap_part early; then early; else perf_server; fi
-for part in waiting latency reading sending adding interface; do
+for part in waiting latency reading sending adding text interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

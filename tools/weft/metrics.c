@@ -96,7 +96,8 @@ static int resolve(const char *where, struct addrinfo **out)
 	if (cli_u64(where, 0, 65535, &n))
 		hp.port = n;
 	else if (weft_addr_parse(where, &hp))
-		return cli_usage("metrics", "\"%s\" is not ADDR:PORT", where);
+		return cli_usage("metrics", "\"%s\" is not [ADDR:]PORT; a port is 0 to 65535",
+				 where);
 	snprintf(port, sizeof(port), "%u", hp.port);
 	if (getaddrinfo(*hp.host ? hp.host : "127.0.0.1", port, &hints, out))
 		return cli_usage("metrics", "\"%s\" is not an address", hp.host);

@@ -84,15 +84,18 @@ static int print_json(const struct perf_run *r)
 static int print_text(const struct perf_run *r)
 {
 	double bytes = (double)r->messages * r->size;
+	/* with others bytes are not what it is about */
+	bool bulk = !r->lat && r->op != WEFT_WR_FETCH_ADD;
 	char size[32], region[32];
 
-	printf("weft %s %s -> %s: %s messages, %u QP%s, depth %u, %u entropy values, cwnd %u, "
+	printf("weft %s %s -> %s: %s messages, %u QP%s%s, depth %u, %u entropy value%s, cwnd %u, "
 	       "payload %u B\n",
 	       perf_verb(r, false), r->dev, r->peer, cli_bytes(r->size, size), r->qps,
-	       r->qps == 1 ? "" : "s", r->depth, r->evs_used, r->cwnd_used, r->payload);
+	       r->qps == 1 ? "" : "s", r->strict ? ", strict order" : "", r->depth, r->evs_used,
+	       r->evs_used == 1 ? "" : "s", r->cwnd_used, r->payload);
 	printf("  messages     %llu in %.3f s, %.0f/s\n", (unsigned long long)r->messages,
 	       r->seconds, rate(r, r->messages));
-	if (!r->lat)
+	if (bulk)
 		printf("  goodput      %.2f Gb/s (%.3f GB/s)\n", rate(r, bytes) * 8 / 1e9,
 		       rate(r, bytes) / 1e9);
 	if (r->lat && r->hist->n)
@@ -101,7 +104,7 @@ static int print_text(const struct perf_run *r)
 		       perf_hist_at(r->hist, 0.5) / trip(r), perf_hist_at(r->hist, 0.99) / trip(r),
 		       perf_hist_at(r->hist, 0.999) / trip(r), r->hist->max / trip(r));
 	printf("  process cpu  %.3f s", r->cpu_s);
-	if (bytes > 0)
+	if (bulk && bytes > 0)
 		printf(", %.4f s a GB", r->cpu_s / (bytes / 1e9));
 	printf("\n  packets      %llu, %llu of them sent again\n", (unsigned long long)r->packets,
 	       (unsigned long long)r->retransmits);

@@ -41,10 +41,10 @@ static const char help[] =
 	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ or\n"
 	"              atomic the time from posting it to its completion\n"
 	"  --event     sleep on the event descriptor whenever there is nothing, instead of polling\n"
-	"              (the client for completions; with --lat the server for messages)\n"
+	"              (the client for completions; with --lat of WRITEs and SENDs the server for messages)\n"
 	"  --poll      poll for completions, do not sleep\n"
-	"  --verify    compare every byte afterwards, of WRITEs and SENDs at the server; of\n"
-	"              atomics that each was carried out once\n"
+	"  --verify    compare every byte afterwards, of WRITEs and SENDs at the server, of\n"
+	"              READs here; of atomics that each was carried out once\n"
 	"  -j, --json  print one JSON object\n";
 
 enum {
@@ -164,7 +164,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	if (argc - optind == 3 && !strcmp(argv[optind], "dev"))
 		optind++;
 	if (argc - optind != 2)
-		return cli_usage(cmd, "wants DEV and HOST:PORT");
+		return argc - optind > 2 ? cli_usage(cmd, "what is \"%s\"", argv[optind + 2])
+					 : cli_usage(cmd, "wants DEV and HOST[:PORT]");
 	r->dev = cli_dev_name(argv[optind]);
 	if (r->time && r->count)
 		return cli_usage(cmd, "--time or --count, not both");
@@ -182,8 +183,6 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		if (!r->depth)
 			r->depth = WEFT_ATOMICS_MAX;
 	}
-	if (r->lat && r->op == WEFT_WR_FETCH_ADD)
-		r->depth = 1;
 	if (r->size == SIZE_UNSET)
 		r->size = r->lat ? 64 : 1 << 20;
 	if (r->region && r->region < r->size)
@@ -328,10 +327,7 @@ int perf_ask(struct perf_run *r, struct perf_msg *m)
 	return 0;
 }
 
-/*
- * Small messages cover a part of the region; for the whole to be compared all of it
- * is written beforehand, with other data.
- */
+/* For the whole region to be compared, all of it is written beforehand, with other data. */
 static int set_up_lat(struct perf_run *r)
 {
 	struct perf_msg m = { .op = PERF_ECHO };

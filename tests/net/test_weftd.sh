@@ -320,7 +320,16 @@ its_place() {
 	start a
 	t -- fails_with 'Connection refused; is a weft program' perf_as $ALICE 7501 --count 1 ++ "is taken over"
 	echo 'user nobodyhasthisname' >"$LAB_TMP/bad.conf"
-	t -- fails_with "bad.conf:1: no such user" "$LAB_BUILD/weftd" -t -c "$LAB_TMP/bad.conf" ++ "a configuration that is wrong"
+	t -- fails_with "bad.conf:1: no such user: \"nobodyhasthisname\"; see 'getent passwd'" "$LAB_BUILD/weftd" -t -c "$LAB_TMP/bad.conf" ++ \
+		"a configuration that is wrong"
+	echo 'device eth0 port 4791' >"$LAB_TMP/bad.conf"
+	t -- fails_with 'bad.conf:1: port cannot be "4791"; 1 to 65535, but not 4791' "$LAB_BUILD/weftd" -t \
+		-c "$LAB_TMP/bad.conf" ++ "a value that is none: of what, and which are"
+	echo 'user root share 101' >"$LAB_TMP/bad.conf"
+	t -- fails_with 'share cannot be "101"; 1 to 100' "$LAB_BUILD/weftd" -t -c "$LAB_TMP/bad.conf" ++ "likewise a quota"
+	echo 'device eth0' >"$LAB_TMP/bad.conf"
+	t -- grep -q 'names no user and no group' <("$LAB_BUILD/weftd" -t -c "$LAB_TMP/bad.conf" 2>&1) ++ \
+		"one that serves nobody: a warning"
 	sed -i "s/$BOB memory 64m/$BOB memory 192m/" "$LAB_TMP/a.conf"
 	kill -HUP "${PID[a]}"
 	t -- until_true 20 fails_with 'Connection refused; is a weft program' perf_as $BOB 7501 --region 128m --count 1 \

@@ -2,6 +2,7 @@
 /* The configuration of weftd: which devices, which users, how much of what. */
 #include <grp.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "weftd.h"
@@ -12,12 +13,27 @@ static const struct quota quota_default = { .memory = 1ull << 30,
 					    .processes = 8,
 					    .share = 100 };
 
-static int wrong(const char *file, unsigned line, const char *what, const char *word)
+static int wrong(const char *file, unsigned line, const char *what, const char *word,
+		 const char *remedy)
 {
 	char at[300];
 
 	snprintf(at, sizeof(at), "%s:%u", file, line);
-	return weft_err(EINVAL, at, "%s \"%s\"; see weftd(8)", what, word ? word : "");
+	return weft_err(EINVAL, at, "%s \"%s\"; %s", what, word ? word : "", remedy);
+}
+
+/* val is nothing for this option: what would be. */
+static int no_value(const char *file, unsigned line, const char *key, const char *val,
+		    const char *fmt, ...)
+{
+	char what[48], want[80];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(want, sizeof(want), fmt, ap);
+	va_end(ap);
+	snprintf(what, sizeof(what), "%s cannot be", key);
+	return wrong(file, line, what, val, want);
 }
 
 /* A number up to max, with k, m, g for powers of 1024 if it is a size. */
@@ -62,18 +78,22 @@ static int device(struct conf *c, char *rest, const char *file, unsigned line)
 	bool on, ok;
 
 	if (!name || strlen(name) >= IF_NAMESIZE)
-		return wrong(file, line, "no name of an interface", name);
+		return wrong(file, line, "no name of an interface", name, "see 'ip link'");
 	if (c->ndevices == CONF_MAX)
-		return wrong(file, line, "too many devices", name);
+		return wrong(file, line, "too many devices", name, "leave some out");
 	*d = (struct conf_device){ .opts.size = sizeof(d->opts), .opts.daemon = "" };
 	strcpy(d->ifname, name);
 	while ((key = word(&rest))) {
 		val = word(&rest);
 		if (!strcmp(key, "port")) {
 			ok = number(val, false, 65535, &n) && n && n != 4791;
+			if (!ok)
+				return no_value(file, line, key, val, "1 to 65535, but not 4791");
 			d->opts.port = n;
 		} else if (!strcmp(key, "qps")) {
 			ok = number(val, false, WEFT_QPS_MAX, &n) && n;
+			if (!ok)
+				return no_value(file, line, key, val, "1 to %d", WEFT_QPS_MAX);
 			d->opts.device_qps = n;
 		} else if (!strcmp(key, "csum")) {
 			ok = on_off(val, &on);
@@ -82,10 +102,11 @@ static int device(struct conf *c, char *rest, const char *file, unsigned line)
 			ok = on_off(val, &on);
 			d->opts.no_telemetry = !on;
 		} else {
-			return wrong(file, line, "what is", key);
+			return wrong(file, line, "what is", key,
+				     "a device has port, qps, csum and telemetry");
 		}
 		if (!ok)
-			return wrong(file, line, "not a value:", val);
+			return no_value(file, line, key, val, "on or off");
 	}
 	c->ndevices++;
 	return 0;
@@ -116,40 +137,47 @@ static int rule(struct conf *c, bool group, char *rest, const char *file, unsign
 {
 	struct conf_rule *r = &c->rule[c->nrules];
 	const char *key, *val, *name = word(&rest);
-	uint64_t n = 0;
+	uint64_t n = 0, max = 0;
 	bool ok;
 
 	if (!name)
-		return wrong(file, line, group ? "no name of a group" : "no name of a user", name);
+		return wrong(file, line, group ? "no name of a group" : "no name of a user", name,
+			     "add one behind it");
 	if (c->nrules == CONF_MAX)
-		return wrong(file, line, "too many users", name);
+		return wrong(file, line, "too many users", name, "name a group of them");
 	*r = (struct conf_rule){ .kind = group ? RULE_GROUP : RULE_USER, .q = quota_default };
 	if (!group && !strcmp(name, "*"))
 		r->kind = RULE_ALL;
 	else if (!find_id(r, name))
-		return wrong(file, line, group ? "no such group:" : "no such user:", name);
+		return wrong(file, line, group ? "no such group:" : "no such user:", name,
+			     group ? "see 'getent group'" : "see 'getent passwd'");
 	while ((key = word(&rest))) {
 		val = word(&rest);
 		if (!strcmp(key, "memory")) {
-			ok = number(val, true, 1ull << 44, &n);
+			if (!number(val, true, 1ull << 44, &n))
+				return no_value(file, line, key, val,
+						"bytes, with k, m or g as a unit, up to 16384g");
 			r->q.memory = n;
+			continue;
 		} else if (!strcmp(key, "qps")) {
-			ok = number(val, false, WEFT_QPS_MAX, &n);
+			ok = number(val, false, max = WEFT_QPS_MAX, &n);
 			r->q.qps = n;
 		} else if (!strcmp(key, "regions")) {
-			ok = number(val, false, WEFT_MRS, &n);
+			ok = number(val, false, max = WEFT_MRS, &n);
 			r->q.regions = n;
 		} else if (!strcmp(key, "processes")) {
-			ok = number(val, false, WEFT_PROCS, &n);
+			ok = number(val, false, max = WEFT_PROCS, &n);
 			r->q.processes = n;
 		} else if (!strcmp(key, "share")) {
-			ok = number(val, false, 100, &n) && n;
+			ok = number(val, false, max = 100, &n) && n;
 			r->q.share = n;
 		} else {
-			return wrong(file, line, "what is", key);
+			return wrong(file, line, "what is", key,
+				     "they have memory, qps, regions, processes and share");
 		}
 		if (!ok)
-			return wrong(file, line, "not a value:", val);
+			return no_value(file, line, key, val, "%d to %llu", max == 100,
+					(unsigned long long)max);
 	}
 	c->nrules++;
 	return 0;
@@ -169,7 +197,7 @@ static int one_line(struct conf *c, char *text, const char *file, unsigned line)
 		return device(c, rest, file, line);
 	if (!strcmp(key, "user") || !strcmp(key, "group"))
 		return rule(c, *key == 'g', rest, file, line);
-	return wrong(file, line, "what is", key);
+	return wrong(file, line, "what is", key, "a line begins with device, user or group");
 }
 
 int conf_read(const char *path, struct conf *c)
@@ -185,12 +213,18 @@ int conf_read(const char *path, struct conf *c)
 	while (!err && fgets(line, sizeof(line), f)) {
 		n++;
 		if (!strchr(line, '\n') && !feof(f))
-			err = wrong(path, n, "the line is too long:", "");
+			err = wrong(path, n, "the line is too long:", "",
+				    "cut it to 510 characters");
 		else
 			err = one_line(c, line, path, n);
 	}
 	fclose(f);
 	if (!err && !c->ndevices)
 		err = weft_err(EINVAL, path, "names no device; add 'device IFNAME'");
+	if (!err && !c->nrules)
+		weft_logf(WEFT_LOG_WARN,
+			  "%s: names no user and no group, so nobody is served; add 'user NAME' or "
+			  "'group NAME'",
+			  path);
 	return err;
 }

@@ -143,6 +143,7 @@ static void make_ring(struct ring *r, struct weft_dev *dev, const struct args *a
 	if (!r->rank)
 		r->next = join(dev, next, a->port, &o, 60);
 	o.connect_ms = 60000;
+	warnx("waiting for %s", a->word[1 + (r->rank + r->n - 1) % r->n]);
 	check(weft_accept(l, &o, &r->prev));
 	if (r->rank)
 		r->next = join(dev, next, a->port, &o, 60);

@@ -96,6 +96,8 @@ static inline struct weft_qp *join(struct weft_dev *dev, const char *host, unsig
 		err = weft_connect(dev, address(host, port), opts, &qp);
 		if (err != -ECONNREFUSED || !tries)
 			break;
+		if (tries == seconds * 10)
+			warnx("waiting for %s", address(host, port));
 		usleep(100000);
 	}
 	check(err);

@@ -69,8 +69,11 @@ static void *fill(void *table)
 		end = line + strcspn(line, "\n");
 		*end = '\0';
 		value = line + strcspn(line, " ");
-		if (*value)
-			*value++ = '\0';
+		if (!*value) {
+			warnx("%.60s: no value; a line is KEY VALUE", line);
+			continue;
+		}
+		*value++ = '\0';
 		if (!*line || strlen(line) >= sizeof(s->key) || strlen(value) >= sizeof(s->value))
 			warnx("%.60s: a key has 1 to %zu bytes, a value up to %zu", line,
 			      sizeof(s->key) - 1, sizeof(s->value) - 1);

@@ -116,7 +116,16 @@ kvread_all() {
 	t -- grep -qE 'again: [1-9]' "$LAB_TMP/said.err" ++ "some were torn, and read again: ${LAB_TMP:+$(<"$LAB_TMP/said.err")}"
 	t -- same_value ++ "a key that does not exist is said, and the others come"
 	t -- kv_end ++ "the server ends on SIGTERM"
+	printf 'bad\ngood a value\n' >"$LAB_TMP/two"
+	INPUT=$LAB_TMP/two server kv 7475 1 kvread e0
+	t -- malformed ++ "a line without a value is said"
+	ends kv TERM
 	t -- kvread_naive ++ "without the version word, values are torn"
+}
+
+malformed() {
+	until_true 20 on 2 kvread e0 10.9.0.1 good && [ "$(on 2 kvread e0 10.9.0.1 good)" = 'a value' ] &&
+		grep -q 'bad: no value; a line is KEY VALUE' "$LAB_TMP/kv.err"
 }
 
 same_value() {
@@ -192,6 +201,7 @@ allreduce_all() {
 	echo >>"$LAB_TMP/v3"
 	echo 123 >>"$LAB_TMP/v3"
 	sums 1 2 3 4 >/dev/null
+	t -- grep -q 'waiting for fd09::2' "$LAB_TMP/r3.err" ++ "each says for whom it waits"
 	t -- grep -q 'the next host has 4 floats, this one 3' "$LAB_TMP/r2.err" ++ "vectors of unequal length are refused"
 }
 

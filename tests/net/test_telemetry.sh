@@ -12,8 +12,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hello.sh"
 
-HELLO=$LAB_BUILD/examples/hello
-HERE=$(dirname "${BASH_SOURCE[0]}")
+HELLO=$LAB_BUILD/examples/hello HERE=$(dirname "${BASH_SOURCE[0]}")
 a() { "$WEFT" -n "$LAB_A" "$@"; }
 b() { "$WEFT" -n "$LAB_B" "$@"; }
 
@@ -21,10 +20,7 @@ both_up() {	# [OPTIONS]
 	a up "$LAB_IF_A" "$@" && b up "$LAB_IF_B" "$@"
 }
 
-both_down() {
-	a down "$LAB_IF_A"
-	b down "$LAB_IF_B"
-}
+both_down() { a down "$LAB_IF_A"; b down "$LAB_IF_B"; }
 
 # of NS DEV: a number of its JSON by a jq expression
 ask() {

@@ -13,6 +13,7 @@
 #include <weft/core/check.h>
 #include <weft/core/ring.h>
 #include <weft/core/rx_track.h>
+#include "rng.h"
 
 #define SIM_HOSTS   2
 #define SIM_CPUS    16
@@ -29,43 +30,6 @@
 
 #define US          1000ull
 #define MS          1000000ull
-
-/* ---- random numbers: xoshiro256**, seeded by splitmix64 (Blackman and Vigna) ---- */
-
-extern uint64_t sim_rng[4];
-void rng_seed(uint64_t seed);
-
-static inline uint64_t rng(void)
-{
-	uint64_t *s = sim_rng, r = s[1] * 5, t = s[1] << 17;
-
-	r = (r << 7 | r >> 57) * 9;
-	s[2] ^= s[0];
-	s[3] ^= s[1];
-	s[1] ^= s[2];
-	s[0] ^= s[3];
-	s[2] ^= t;
-	s[3] = s[3] << 45 | s[3] >> 19;
-	return r;
-}
-
-/* 0 to n - 1 */
-static inline uint32_t below(uint32_t n)
-{
-	return (uint32_t)(((rng() >> 32) * n) >> 32);
-}
-
-static inline uint32_t between(uint32_t lo, uint32_t hi)
-{
-	return lo + below(hi - lo + 1);
-}
-
-/* true with probability p / 2^20 */
-static inline int chance(uint32_t p)
-{
-	return (rng() >> 44) < p;
-}
-#define PERMILLE(x) ((uint32_t)((x)*1048.576))
 
 /* ---- what a seed draws ---- */
 
@@ -403,6 +367,15 @@ enum step {
 	RX_REPLY,
 };
 enum step tx_step(struct cpu *cpu, enum step s);
+/* books.c */
+void account(struct host *h, uint32_t from, uint32_t freed, uint32_t to, uint32_t claimed);
+__u32 window(const struct host *h, const struct weft_tx *tx);
+int32_t room_of(const struct host *h, __u32 dom);
+void wait_turn(struct host *h, __u32 dom, uint32_t id);
+int next_turn(struct host *h, __u32 dom);
+__u32 grant(struct host *h, __u32 dom, uint32_t id, __u32 want, int first);
+int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom);
+
 struct weft_ack ack_of(const struct cpu *cpu);
 enum step rx_step(struct cpu *cpu, enum step s);
 enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn);

@@ -323,6 +323,8 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 
 /* ---- ACK: score, then refill ---- */
 
+#define TO_NOBODY (-2) /* where a slot is meant: the token is absorbed */
+
 STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		struct weft_stats *st, __u32 slot)
 {
@@ -337,7 +339,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_score r;
 	struct weft_ack a;
 	__s32 room, delta, hand = -1;
-	bool yield, over, last = false;
+	bool yield, last = false;
 	int bad;
 
 	if (!wk || !q || !ctl || !cfg || !run || !st)
@@ -356,15 +358,16 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		return drop(st, owner);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
 	/* more than there may be, after convictions that were none: they would go round for ever */
-	over = room < (__s32)cfg->budget - (__s32)cfg->hard;
-	if (unlikely(room <= 0) && !over && turn_over(a.psn) && any_waits(run, dom))
+	if (unlikely(room < (__s32)cfg->budget - (__s32)cfg->hard))
+		hand = TO_NOBODY;
+	else if (unlikely(room <= 0) && turn_over(a.psn) && any_waits(run, dom))
 		hand = next_turn(dom);
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		yield = hand >= 0 || over || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
+		yield = hand != -1 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
 			astray(ctl, &q->tx, dom);
 		if (!yield && q->tx.inflight + 1 < wnd)
 			grow = growth(ctl, &q->tx, sq, prod, wnd, dom, now, room, &cpu);
@@ -425,7 +428,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		wk->now = now;
 		return V_FILL;
 	}
-	if (hand < 0 && !over)
+	if (hand == -1)
 		hand = next_turn(dom);
 	/* after the look, or it would get its own */
 	if (last)

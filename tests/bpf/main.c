@@ -8,7 +8,7 @@
 #include "fixture.h"
 
 #define INSNS_MAX 700000 /* the kernel's limit is a million */
-#define TESTS_MAX 256
+#define TESTS_MAX 512
 
 static int too_costly;
 

@@ -196,7 +196,8 @@ static void asked(struct weft_dev *dev, const char *addr)
 	static const uint32_t ask[] = { 0, 1, 256, 257, 1025, WEFT_DEPTH_MAX };
 	static const uint32_t get[] = { 256, 256, 256, 512, 2048, WEFT_DEPTH_MAX };
 	struct weft_qp_opts o = { .size = sizeof(o) };
-	struct weft_qp *qp[64];
+	enum { MOST = 64, AGAIN = 16 };
+	struct weft_qp *qp[MOST + AGAIN];
 	unsigned n = 0;
 	int err;
 
@@ -212,17 +213,17 @@ static void asked(struct weft_dev *dev, const char *addr)
 		bad("a queue of %u", o.sq_depth);
 	say("%s", weft_strerror_last());
 	o.sq_depth = WEFT_DEPTH_MAX;
-	while (n < 64 && !(err = weft_connect(dev, addr, &o, &qp[n])))
+	while (n < MOST && !(err = weft_connect(dev, addr, &o, &qp[n])))
 		n++;
 	say("%u queues of %u: %s", n, o.sq_depth, weft_strerror_last());
-	if (!n || n == 64 || err != -ENOSPC)
+	if (!n || n == MOST || err != -ENOSPC)
 		bad("places for so many queues");
 	/* one goes, and what had its place has room for sixteen others */
 	weft_qp_close(qp[--n]);
 	o.sq_depth = 0;
-	for (unsigned i = 0; i < 16; i++)
+	for (unsigned i = 0; i < AGAIN; i++)
 		need(weft_connect(dev, addr, &o, &qp[n + i]), "weft_connect");
-	for (n += 16; n;)
+	for (n += AGAIN; n;)
 		weft_qp_close(qp[--n]);
 }
 

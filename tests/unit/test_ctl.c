@@ -15,7 +15,12 @@ static unsigned looks, timeouts, failed, stopped;
 static int failed_why;
 static struct weft_ring ring;
 static struct weft_dev dev;
-static struct weft_ctl ctl;
+static union {
+	struct weft_ctl c;
+	char room[sizeof(struct weft_ctl) + sizeof(struct weft_qp *)]; /* for one QP */
+} one;
+static struct weft_ctl *const ctl = &one.c;
+static struct weft_qp *batch[1];
 static struct weft_qp qp;
 
 __thread bool weft_in_ctl_thread;
@@ -105,31 +110,32 @@ static int setup(void **state)
 	(void)state;
 	memset(&ring, 0, sizeof(ring));
 	memset(&dev, 0, sizeof(dev));
-	memset(&ctl, 0, sizeof(ctl));
+	memset(&one, 0, sizeof(one));
 	memset(&qp, 0, sizeof(qp));
 	now = START;
 	looks = timeouts = failed = stopped = 0;
 	failed_why = 0;
 	dev.priv = &priv;
-	dev.ctl = &ctl;
-	ctl.dev = &dev;
-	ctl.ep_fd = ctl.kick_fd = ctl.timer_fd = ctl.idle_fd = ctl.lost_fd = ctl.nl_fd = -1;
-	ctl.n = 1;
-	ctl.qp[0] = &qp;
+	dev.ctl = ctl;
+	ctl->dev = &dev;
+	ctl->ep_fd = ctl->kick_fd = ctl->timer_fd = ctl->idle_fd = ctl->lost_fd = ctl->nl_fd = -1;
+	ctl->batch = batch;
+	ctl->n = 1;
+	ctl->qp[0] = &qp;
 	qp.dev = &dev;
 	qp.ring = &ring;
 	qp.cm_fd = -1;
 	qp.timeout_ms = 1000;
 	qp.prod = 1;
-	start_timer(&ctl, now);
+	start_timer(ctl, now);
 	return 0;
 }
 
 static void one_tick(void)
 {
-	now += ctl.period ? ctl.period : TICK;
-	tick(&ctl, now);
-	fail_due(&ctl, now);
+	now += ctl->period ? ctl->period : TICK;
+	tick(ctl, now);
+	fail_due(ctl, now);
 }
 
 static void pass(unsigned ms)
@@ -146,10 +152,10 @@ static void tick__looks(void **state)
 		one_tick();
 	}
 	assert_int_equal(looks, 0);
-	assert_int_equal(ctl.period, TICK_SMOOTH);
+	assert_int_equal(ctl->period, TICK_SMOOTH);
 	one_tick();
 	assert_int_equal(looks, 1);
-	assert_int_equal(ctl.period, TICK);
+	assert_int_equal(ctl->period, TICK);
 	pass(10);
 	assert_in_range(looks, 5, 6);
 	/* more and more seldom, but not very */
@@ -161,7 +167,7 @@ static void tick__looks(void **state)
 	one_tick();
 	looks = 0;
 	now += MS;
-	tick(&ctl, now);
+	tick(ctl, now);
 	assert_int_equal(looks, 0);
 }
 
@@ -170,14 +176,14 @@ static void tick__quiet(void **state)
 	(void)state;
 	ring.sq_done = 1;
 	pass(QUIET_MS);
-	assert_int_equal(ctl.period, 0);
-	assert_int_equal(ctl.active, 0);
+	assert_int_equal(ctl->period, 0);
+	assert_int_equal(ctl->active, 0);
 	/* what is posted as it stops is seen */
-	start_timer(&ctl, now);
+	start_timer(ctl, now);
 	qp.prod++;
-	stop_timer(&ctl, now);
-	assert_int_equal(ctl.period, TICK);
-	assert_int_equal(ctl.active, 1);
+	stop_timer(ctl, now);
+	assert_int_equal(ctl->period, TICK);
+	assert_int_equal(ctl->active, 1);
 }
 
 static void tick__time_out(void **state)
@@ -312,9 +318,9 @@ static void ring__errors(void **state)
 static void doom__first_reason(void **state)
 {
 	(void)state;
-	weft_ctl_doom(&ctl, &qp, WEFT_WC_REM_ACCESS_ERR, 100 * MS);
-	weft_ctl_doom(&ctl, &qp, WEFT_WC_DEV_ERR, 50 * MS);
-	weft_ctl_doom(&ctl, &qp, WEFT_WC_DEV_ERR, 500 * MS);
+	weft_ctl_doom(ctl, &qp, WEFT_WC_REM_ACCESS_ERR, 100 * MS);
+	weft_ctl_doom(ctl, &qp, WEFT_WC_DEV_ERR, 50 * MS);
+	weft_ctl_doom(ctl, &qp, WEFT_WC_DEV_ERR, 500 * MS);
 	pass(46);
 	assert_int_equal(failed, 0);
 	pass(6);
@@ -328,7 +334,7 @@ static void say(int fd, const void *buf, size_t len, size_t way)
 		n = len < way ? len : way;
 		assert_int_equal(send(fd, buf, n, 0), n);
 		for (int i = 0; i < 8 && !qp.cm_over; i++)
-			hear_peer(&ctl, &qp);
+			hear_peer(ctl, &qp);
 	}
 }
 
@@ -345,21 +351,21 @@ static void hear__stream(void **state)
 		setup(state);
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 		qp.cm_fd = fd[0];
-		hear_peer(&ctl, &qp); /* nothing there */
+		hear_peer(ctl, &qp); /* nothing there */
 		say(fd[1], pings, sizeof(pings), ways[i % 4]);
-		fail_due(&ctl, now);
+		fail_due(ctl, now);
 		assert_false(qp.cm_over);
 		if (i < 4) {
 			say(fd[1], bye, sizeof(bye), ways[i]);
 			assert_true(qp.bye_ok);
 			assert_int_equal(qp.bye_arrived, 0x01020304);
-			fail_due(&ctl, now);
+			fail_due(ctl, now);
 		} else {
 			close(fd[1]);
 			while (!qp.cm_over)
-				hear_peer(&ctl, &qp);
+				hear_peer(ctl, &qp);
 			assert_false(qp.bye_ok);
-			fail_due(&ctl, now);
+			fail_due(ctl, now);
 			assert_int_equal(failed, 0); /* what is on its way may come */
 			pass(10);
 		}

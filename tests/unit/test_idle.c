@@ -29,7 +29,11 @@ static int doomed;
 static bool outstanding;
 static struct weft_ring ring;
 static struct weft_dev dev;
-static struct weft_ctl ctl;
+static union {
+	struct weft_ctl c;
+	char room[sizeof(struct weft_ctl) + 2 * sizeof(struct weft_qp *)]; /* for two QPs */
+} one;
+static struct weft_ctl *const ctl = &one.c;
 static struct weft_qp qp;
 
 static int fake_getsockopt(int fd, int level, int name, void *val, socklen_t *len)
@@ -88,20 +92,20 @@ static void begin(uint32_t idle_ms)
 {
 	memset(&ring, 0, sizeof(ring));
 	memset(&dev, 0, sizeof(dev));
-	memset(&ctl, 0, sizeof(ctl));
+	memset(&one, 0, sizeof(one));
 	memset(&qp, 0, sizeof(qp));
 	now = heard = START;
 	fires = 0;
 	pings = keep = 0;
 	doomed = 0;
 	outstanding = false;
-	ctl.dev = &dev;
-	ctl.idle_at = FAR;
-	ctl.n = 1;
-	ctl.qp[0] = &qp;
+	ctl->dev = &dev;
+	ctl->idle_at = FAR;
+	ctl->n = 1;
+	ctl->qp[0] = &qp;
 	qp.ring = &ring;
 	qp.idle_ms = idle_ms;
-	weft_idle_begin(&ctl, &qp);
+	weft_idle_begin(ctl, &qp);
 }
 
 /* The timer fires `late` ns after it should; false: it does not. */
@@ -110,7 +114,7 @@ static bool look(uint64_t late)
 	if (!fires)
 		return false;
 	now = fires + late;
-	weft_idle_look(&ctl, now);
+	weft_idle_look(ctl, now);
 	return true;
 }
 
@@ -268,8 +272,8 @@ static void idle__the_earliest(void **state)
 	begin(600000);
 	assert_int_equal(fires, START + suspect(&qp));
 	second = (struct weft_qp){ .ring = &ring, .idle_ms = 2000 };
-	ctl.qp[ctl.n++] = &second;
-	weft_idle_begin(&ctl, &second);
+	ctl->qp[ctl->n++] = &second;
+	weft_idle_begin(ctl, &second);
 	assert_int_equal(fires, START + 1300 * MS);
 	pass(2300, false);
 	assert_int_equal(doomed, WEFT_WC_RETRY_EXC_ERR);

@@ -197,7 +197,7 @@ static void asked(struct weft_dev *dev, const char *addr)
 	static const uint32_t get[] = { 256, 256, 256, 512, 2048, WEFT_DEPTH_MAX };
 	struct weft_qp_opts o = { .size = sizeof(o) };
 	enum { MOST = 64, AGAIN = 16 };
-	struct weft_qp *qp[MOST + AGAIN];
+	struct weft_qp *qp[MOST], *again[AGAIN];
 	unsigned n = 0;
 	int err;
 
@@ -222,8 +222,10 @@ static void asked(struct weft_dev *dev, const char *addr)
 	weft_qp_close(qp[--n]);
 	o.sq_depth = 0;
 	for (unsigned i = 0; i < AGAIN; i++)
-		need(weft_connect(dev, addr, &o, &qp[n + i]), "weft_connect");
-	for (n += AGAIN; n;)
+		need(weft_connect(dev, addr, &o, &again[i]), "weft_connect");
+	for (unsigned i = 0; i < AGAIN; i++)
+		weft_qp_close(again[i]);
+	while (n)
 		weft_qp_close(qp[--n]);
 }
 

@@ -188,7 +188,7 @@ mutant I8-len tx_claim.h 's/ \|\| q->len > q->mlen - q->moff//' 'corrupt__' test
 mutant I8-op tx_claim.h 's/q->op >= WEFT_WQE_OP_COUNT \|\| //' 'corrupt__' test_core_ask
 mutant I8-eight tx_claim.h 's/ \|\| \(weft_wqe_atomic\(q->op\) && q->len != 8\)//' 'corrupt__' test_core_ask
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
-mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT\) \{/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0) {/' 'I9 ' --alone
+mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT && !/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0 \&\& !/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
 mutant I9-hand tx_host.c 's/return w->tries \? TX_HAND : STEP_END;/return STEP_END;/' 'I9 ' --alone
 mutant I10-window tx_claim.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '

@@ -112,7 +112,7 @@ gone recv__malformed $r 'r->nsge > WEFT_RECV_SGE_MAX'
 gone recv__malformed $r 'r->nsge && !r->sge'
 swap recv__malformed $r '!weft_sge_ok(rq->dev, rq->pd->id, &r->sge[i], WEFT_LOCAL_WRITE)' 0
 cut recv__own $r 'memset(e->sge, 0, sizeof(e->sge))'
-cut recv__flush $r 'e->status = 0'
+cut recv__flush $r 'e->len = e->imm = e->flags = e->status = 0'
 swap recv__own $r '!__atomic_load_n(&rq->busy[*at], __ATOMIC_ACQUIRE)' 1
 swap recv__shared $r 'rq->nspare != 0' 1
 gone recv__malformed $r 'n < 1' 'if (n < 1)'

@@ -351,7 +351,7 @@ else
 	each fills matrix 1800 tests/matrix/test_arm64.sh tests/matrix/test_compilers.sh
 	fills lint 1800 tools/lint.sh
 	have tests/sim && {
-		fills sim 1800 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-3000}"
+		fills sim 1800 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-2000}"
 		fills sim-coverage 1800 tools/coverage.sh
 		fills sim-sanitized 1800 "$O/tests/sim/weft-sim-san" --seeds 200
 	}

@@ -6,7 +6,7 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
-DURATION=${DURATION:-60}
+DURATION=${DURATION:-30}
 
 # stress SECONDS AT-LEAST NAME [OPTION...]
 stress() {

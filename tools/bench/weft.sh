@@ -136,9 +136,13 @@ weft_cpu() {
 
 # Kernel and user memory of one QP, as the tool accounts for it.
 weft_idle_bytes() {
-	weft_start pair:3498 '' '' 2 --verify --size 64 || return 1
-	sleep 1
-	lab_in "$LAB_A" "$O/weft" -j qp show "$LAB_IF_A" >"$LAB_TMP/qp" 2>&1
+	weft_start pair:3498 '' '' 4 --verify --size 64 || return 1
+	# to load the programs takes a second or two
+	for _ in {1..20}; do
+		sleep 0.2
+		lab_in "$LAB_A" "$O/weft" -j qp show "$LAB_IF_A" >"$LAB_TMP/qp" 2>&1
+		! grep -q bytes_per_qp "$LAB_TMP/qp" || break
+	done
 	weft_finish .messages || return 1
 	json_number '[.. | .bytes_per_qp? | numbers] | first' "$LAB_TMP/qp" ||
 		complain "weft qp show: no bytes_per_qp: $(head -n 3 "$LAB_TMP/qp")"

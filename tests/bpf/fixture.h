@@ -148,6 +148,11 @@ struct fx_piece {
 };
 struct weft_rqe *fx_recv(struct fx_rq *rq, const struct fx_piece *pieces, int n);
 
+static inline uint32_t fx_hl(const struct fx_qp *q) /* bytes of its packets' headers */
+{
+	return (q->v6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+}
+
 static inline int fx_idx(const struct fx_qp *q)
 {
 	return q - fx.qp;

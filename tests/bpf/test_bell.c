@@ -14,11 +14,6 @@ static void ring(const struct fx_qp *q, enum weft_db_op op, uint32_t len, int ve
 	expect_counters(counters);
 }
 
-static uint32_t hl(const struct fx_qp *q)
-{
-	return (q->v6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
-}
-
 /* A message that fits the doorbell's frame leaves in it. */
 static void bell__in_place(void **state)
 {
@@ -31,7 +26,7 @@ static void bell__in_place(void **state)
 			fx_qp_init(q, FX_PSN, FX_FULL);
 			memset(fx.run, 0, sizeof(*fx.run));
 			fx_post(q, 11, 22, lens[i]);
-			ring(q, WEFT_DB_POST, hl(q) + lens[i], XDP_REDIRECT,
+			ring(q, WEFT_DB_POST, fx_hl(q) + lens[i], XDP_REDIRECT,
 			     "doorbell inplace tx_data");
 			expect_sent(q, .loff = 11, .roff = 22, .psn = FX_PSN, .len = lens[i],
 				    .mlen = lens[i], .flags = WEFT_F_LAST);
@@ -44,11 +39,11 @@ static void bell__in_place(void **state)
 		fx_qp_init(q, FX_PSN, FX_FULL);
 		memset(fx.run, 0, sizeof(*fx.run));
 		fx_post(q, 11, 22, 64);
-		ring(q, WEFT_DB_POST, hl(q) + 63, XDP_REDIRECT, "doorbell spawned");
+		ring(q, WEFT_DB_POST, fx_hl(q) + 63, XDP_REDIRECT, "doorbell spawned");
 		expect_template(q, WEFT_DB_FILL);
 		expect_same();
 		/* a frame with room to spare shrinks */
-		ring(q, WEFT_DB_POST, hl(q) + 200, XDP_REDIRECT, "doorbell inplace tx_data");
+		ring(q, WEFT_DB_POST, fx_hl(q) + 200, XDP_REDIRECT, "doorbell inplace tx_data");
 		expect_sent(q, .loff = 11, .roff = 22, .psn = FX_PSN, .len = 64, .mlen = 64,
 			    .flags = WEFT_F_LAST);
 	}
@@ -292,7 +287,7 @@ static void bell__corrupt_ring(void **state)
 		ring(q, WEFT_DB_POST, 200, XDP_REDIRECT, "doorbell spawned");
 		expect_template(q, WEFT_DB_FILL);
 		/* the claim is made here when the frame is as long as a full segment */
-		ring(q, WEFT_DB_POST, hl(q) + FX_FULL, XDP_DROP, "doorbell absorbed");
+		ring(q, WEFT_DB_POST, fx_hl(q) + FX_FULL, XDP_DROP, "doorbell absorbed");
 		assert_int_equal(TX_AFTER(q)->err, WEFT_TX_ERR_RING);
 		assert_int_equal(q->ring->tx_err, WEFT_TX_ERR_RING);
 		assert_int_equal(TX_AFTER(q)->inflight, 0);

@@ -7,11 +7,6 @@
 static struct frame f;
 static struct weft_tx tx;
 
-static uint32_t hl(const struct fx_qp *q)
-{
-	return (q->v6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
-}
-
 static void fill(const struct fx_qp *q, int verdict, const char *counters)
 {
 	doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
@@ -63,7 +58,7 @@ static void deep__every_ring(void **state)
 			fx_deep(q, from[k]);
 			for (uint32_t i = 0; i < 4; i++) {
 				fx_post(q, 3 * i, 5 * i, 10);
-				post(q, hl(q) + 10, XDP_REDIRECT, "doorbell inplace tx_data");
+				post(q, fx_hl(q) + 10, XDP_REDIRECT, "doorbell inplace tx_data");
 				sent(q, i, from[k] + i);
 			}
 		}
@@ -80,11 +75,11 @@ static void deep__deficit(void **state)
 		fx_deep(q, 256);
 		q->ring[0].sq[0].len = q->ring[2].sq[0].len = q->ring[3].sq[0].len = 1 << 20;
 		fx_post(q, 0, 0, 10);
-		post(q, hl(q) + 10, XDP_REDIRECT, "doorbell inplace tx_data");
+		post(q, fx_hl(q) + 10, XDP_REDIRECT, "doorbell inplace tx_data");
 		fx_reset(NULL);
 		fx_deep(q, 512);
 		fx_post(q, 0, 0, 1 << 20);
-		post(q, hl(q) + 10, XDP_REDIRECT, "doorbell spawned=64");
+		post(q, fx_hl(q) + 10, XDP_REDIRECT, "doorbell spawned=64");
 		/* and with an ACK: 10 bytes need no more than its token */
 		fx_reset(NULL);
 		fx_deep(q, 255);
@@ -117,7 +112,7 @@ static void deep__begun(void **state)
 		fx_fill_n(q, MOST - 1);
 		fill(q, XDP_DROP, "drop.template");
 		expect_same();
-		post(q, hl(q) + 10, XDP_DROP, "doorbell absorbed");
+		post(q, fx_hl(q) + 10, XDP_DROP, "doorbell absorbed");
 		assert_int_equal(TX_AFTER(q)->inflight, MOST);
 		assert_int_equal(q->ring->hint, 1);
 		assert_int_equal(fx_ack(q, 0, ts), XDP_TX);

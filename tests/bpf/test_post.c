@@ -4,11 +4,6 @@
 
 static struct frame f, want;
 
-static uint32_t hl(const struct fx_qp *q)
-{
-	return (q->v6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
-}
-
 static void fill(const struct fx_qp *q, int verdict, const char *counters)
 {
 	doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
@@ -26,7 +21,7 @@ static void asked(const struct fx_qp *q, struct pkt *p)
 	p->sport = WEFT_EV_PORT0 + p->h.ev;
 	pkt_frame(p, &want);
 	expect_frame(&want);
-	assert_int_equal(fx.out.len, hl(q));
+	assert_int_equal(fx.out.len, fx_hl(q));
 	assert_true(q->v6 ? pkt_csum_ok(&fx.out) : !fx.out.b[40] && !fx.out.b[41]);
 }
 
@@ -280,12 +275,13 @@ static void post__in_place(void **state)
 			memset(fx.run, 0, sizeof(*fx.run));
 			fx_post_ask(q, WEFT_WQE_READ, 0, 5, lens[i]);
 			if (lens[i]) {
-				doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, hl(q) + lens[i] - 1);
+				doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn,
+					       fx_hl(q) + lens[i] - 1);
 				assert_int_equal(fx_run(FX_DB, &f), XDP_REDIRECT);
 				expect_counters("doorbell spawned");
 				expect_template(q, WEFT_DB_FILL);
 			}
-			doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, hl(q) + lens[i]);
+			doorbell_frame(&f, WEFT_DB_POST, q->ctl->qpn, fx_hl(q) + lens[i]);
 			assert_int_equal(fx_run(FX_DB, &f), XDP_REDIRECT);
 			expect_counters("doorbell inplace tx_ask");
 			pkt_read(&p, q, FX_PSN, 5, lens[i]);

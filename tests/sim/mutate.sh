@@ -280,6 +280,8 @@ mutant storm-stray tx_score.h 's/^\t\t    weft_psn_diff\(a->psn, tx->cum\) >= 0\
 mutant storm-older tx_score.h 's/ && !\(a->seq && s->ts != a->ts\)\)/)/' 'seq__of_an_older' test_core_strict
 mutant storm-placed tx_score.h 's/ & ~placed >> 31\)/)/' 'strict__answer_lost' test_core_strict
 mutant storm-implied tx_score.h 's/: a->psn \+ 1\)/: a->cum)/' 'strict__answer_lost' test_core_strict
+mutant storm-lagging tx_score.h 's/^\t\tweft_tx_placed\(tx, tx->una\);/\t\t;/' 'seq__with_a_lagging' test_core_strict
+mutant I5-shared rx_track.h 's/if \(rx->shared && weft_psn_diff\(done, rx->bound\) > 0\)/if (0)/' 'received__no_more' test_core_recv
 
 mutant I8-deep tx_claim.h 's/^\tif \(prod - tx->done > tx->sq_mask \+ 1u\)/\tif (0)/' 'deep__corrupt' test_core_deep
 mutant I8-copies tx_claim.h 's/if \(!weft_tx_copies\(tx\)\)/if (0)/' 'I(8|12) '

@@ -82,18 +82,18 @@ lab_wait() {
 	return $rc
 }
 
-# End a process that lab_spawn started: TERM, and KILL when it does not go within 3 s.
+# End a process that lab_spawn started: TERM, and KILL when it does not go within 20 s.
 lab_stop() {
 	local pid=$1 i
 	kill -TERM "$pid" 2>/dev/null
 	kill -CONT "$pid" 2>/dev/null
-	for ((i = 0; i < 150; i++)); do
+	for ((i = 0; i < 1000; i++)); do
 		kill -0 "$pid" 2>/dev/null || break
 		# a zombie still answers kill -0
 		case $(cut -d' ' -f3 "/proc/$pid/stat" 2>/dev/null) in Z|'') break ;; esac
 		sleep 0.02
 	done
-	[ "$i" -lt 150 ] || kill -KILL "$pid" 2>/dev/null
+	[ "$i" -lt 1000 ] || kill -KILL "$pid" 2>/dev/null
 	wait "$pid" 2>/dev/null
 	lab_forget "$pid"
 	return 0
@@ -101,7 +101,7 @@ lab_stop() {
 
 # Wait until a file has a line that matches, for at most SECONDS while PID lives.
 lab_wait_line() {
-	local file=$1 re=$2 pid=$3 seconds=${4:-20} i
+	local file=$1 re=$2 pid=$3 seconds=${4:-60} i
 	for ((i = 0; i < seconds * 50; i++)); do
 		grep -q -- "$re" "$file" 2>/dev/null && return 0
 		kill -0 "$pid" 2>/dev/null || { grep -q -- "$re" "$file"; return; }
@@ -316,7 +316,7 @@ lab_down() {
 		lab_stop "${pids[i]}"
 	done
 	for ns in ${LAB_NSES[@]+"${LAB_NSES[@]}"}; do
-		for ((i = 0; i < 100; i++)); do
+		for ((i = 0; i < 400; i++)); do
 			[ -e "/run/netns/$ns" ] || break
 			ip netns del "$ns" 2>/dev/null || sleep 0.05
 		done
@@ -332,12 +332,12 @@ lab_down() {
 	return 0
 }
 
-# Take all down and tell what stayed: leftovers (kernel work is deferred, so wait up to 5 s)
+# Take all down and tell what stayed: leftovers (kernel work is deferred, so wait up to 20 s)
 # and kernel warnings. Returns 1 and says what on stderr when there is something.
 lab_end() {
 	local left i rc=0
 	lab_down
-	for ((i = 0; i < 50; i++)); do
+	for ((i = 0; i < 200; i++)); do
 		left=$(lab_leftovers)
 		[ -n "$left" ] || break
 		sleep 0.1

@@ -13,7 +13,7 @@ both() {
 # Every packet that A has sent has come back: none fell out of a ring.
 nothing_lost() {
 	local drops
-	until_true 20 settled "$LAB_B" "$LAB_IF_B"
+	until_true 60 settled "$LAB_B" "$LAB_IF_B"
 	drops=$(lab_ring_drops)
 	note "$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A")"
 	note "$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B")"
@@ -49,30 +49,45 @@ over() {
 
 # Shares of 8 QPs of one process and of two processes: packets by `qp show`, read while they run.
 shares() {
-	local i ok=0 json a b
+	local i ok=0
 	: >"$LAB_TMP/perf"
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
 	local server=$LAB_SPAWNED writers=()
 	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
 	for ((i = 0; i < $1; i++)); do
-		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 90 \
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 600 \
 			--qps "$2" --size 256k -j >"$LAB_TMP/perf$i" 2>&1
 		writers+=("$LAB_SPAWNED")
 	done
 	until_true 60 busy_qps $(($1 * $2)) 1000
 	sleep 1
-	a=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
-	sleep 2
-	b=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	# what else this machine does may favour one of them for a moment
+	t -- eval "even $(($1 * $2)) || even $(($1 * $2)) || even $(($1 * $2))" ++ \
+		"$1 processes with $2 QPs each: their shares are within a factor of 2"
 	over "${writers[@]}" || ok=1
 	lab_stop "$server"
 	note "$(cat "$LAB_TMP"/perf[0-9])"
-	t "ok == 0" "$1 processes with $2 QPs each write until they are told to end"
-	json=$(paste -d: <(packets_of "$a") <(packets_of "$b") | awk -F: '$1 == $3 && $4 - $2 > 1000 {
-		d = $4 - $2; n++; min = !min || d < min ? d : min; max = d > max ? d : max }
-		END { print n + 0, min + 0, max + 0 }')
-	read -r i a b <<<"$json"
-	t "i == $1 * $2 && b <= 2 * a" "shares of $i QPs are within a factor of 2: $a to $b packets"
+	t "ok == 0" "they write until they are told to end"
+}
+
+# even QPS: in two seconds, and until each has moved 1000 packets
+even() {
+	local a i min max
+	a=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
+	sleep 2
+	until_true 60 moved "$1" "$a"
+	read -r i min max <<<"$MOVED"
+	echo "of $i QPs: $min to $max packets"
+	((i == $1 && max <= 2 * min))
+}
+
+# moved QPS BEFORE: of so many QPs each has moved 1000 packets; how many, and the least and most of one in $MOVED
+moved() {
+	MOVED=$(paste -d: <(packets_of "$2") <(packets_of "$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")") |
+		awk -F: '$1 == $3 && $4 - $2 > 1000 {
+			d = $4 - $2; n++; min = !min || d < min ? d : min; max = d > max ? d : max }
+			END { print n + 0, min + 0, max + 0 }')
+	((${MOVED%% *} == $1))
 }
 
 packets_of() {	# QPN:packets of each QP, in the order of QPNs
@@ -97,7 +112,7 @@ waiting() {
 		lab_spawn "$WEFT" -n "$LAB_B" perf server -p "747$i" "$LAB_IF_B" >"$LAB_TMP/s$i" 2>&1
 		servers+=("$LAB_SPAWNED")
 		lab_wait_line "$LAB_TMP/s$i" '^ready' "$LAB_SPAWNED"
-		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 120 \
+		lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:747$i" --time 600 \
 			--qps 60 --size 256k -j >"$LAB_TMP/perf$i" 2>&1
 		busy+=("$LAB_SPAWNED")
 	done
@@ -151,10 +166,10 @@ many() {
 		-j >"$LAB_TMP/perf0" 2>&1
 	note "$(<"$LAB_TMP/perf0")"
 	t -- grep -q '"verified": *true' "$LAB_TMP/perf0" ++ "700 QPs of a process fill 64 MiB, every byte right"
-	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --qps 1000 --size 64k --time 60 \
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --qps 1000 --size 64k --time 600 \
 		-j >"$LAB_TMP/perf0" 2>&1
 	writer=$LAB_SPAWNED
-	t -- until_true 30 busy_qps 1000 100 ++ "1000 QPs of a process send, none is left out"
+	t -- until_true 60 busy_qps 1000 100 ++ "1000 QPs of a process send, none is left out"
 	t -- over "$writer" ++ "and end well"
 	note "$(<"$LAB_TMP/perf0")"
 	lab_stop "$server"
@@ -209,41 +224,32 @@ busy_qp() {
 }
 
 cwnd() {
-	local qpn json slow fast a b
-	: >"$LAB_TMP/perf"
-	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
-	local server=$LAB_SPAWNED writer
-	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
-	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 10 --verify -j \
-		>"$LAB_TMP/perf0" 2>&1
-	writer=$LAB_SPAWNED
-	until_true 20 busy_qp
+	local qpn json a n server writer
+	serve s "$LAB_B" --region 16m --conns 1 "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --time 600 "$LAB_IF_A=10.9.0.2:7000"
+	until_true 60 busy_qp
 	note "$json"
 	t -- "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 2 ++ "cwnd of a busy QP is set to 2"
-	sleep 0.5
+	until_true 60 eval 'n=$(in_flight "$qpn") && ((n == 1 || n == 2))'
+	t -- in_flight_at_most "$qpn" 2 ++ "and then at most 2 packets are out"
 	a=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
-	json=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A")
-	sleep 1
-	b=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
-	slow=$((b - a))
-	note "$json"
-	t -- in_flight_at_most "$qpn" 2 "$json" ++ "and then at most 2 packets are out"
+	t -- until_true 60 sent_more $((a + 1000)) ++ "it goes on"
 	t -- "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 128 ++ "cwnd is set to 128"
-	sleep 0.5
 	a=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
-	sleep 1
-	b=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
-	fast=$((b - a))
-	t "slow > 0 && fast > 0" "it goes on: $slow packets a second, then $fast"
+	t -- until_true 60 sent_more $((a + 10000)) ++ "it goes on from there, too"
 	t ! "$WEFT" -n "$LAB_A" qp set "$LAB_IF_A" "$qpn" cwnd 513 ++ "513 is refused"
-	t -- lab_wait "$writer" ++ "and the transfer ends well"
-	t -- grep -q '"verified": *true' "$LAB_TMP/perf0" ++ "with every byte right"
+	kill -TERM "$CLIENT"
+	t -- finish_both c s ++ "and the transfer ends well, every byte right"
 
 	# a listener that does not answer
-	kill -STOP "$server"
+	: >"$LAB_TMP/perf"
+	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
+	server=$LAB_SPAWNED
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$server"
+	freeze "$server"
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 1 >"$LAB_TMP/perf1" 2>&1
 	writer=$LAB_SPAWNED
-	until_true 5 being_set_up
+	until_true 60 being_set_up
 	note "$json"
 	packets_of "$json" >"$LAB_TMP/packets"
 	t -- grep -q ':0$' "$LAB_TMP/packets" ++ "a QP that is being set up counts nothing of who had its slot before"
@@ -257,20 +263,27 @@ being_set_up() {
 	[[ $json == *'"state":"init"'* ]]
 }
 
+in_flight() {	# packets of QPN that are out
+	"$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq -e --arg qpn "$1" '.[] | select("\(.qpn)" == $qpn).inflight'
+}
+
+# in_flight_at_most QPN N: at ten looks at which something is out
 in_flight_at_most() {
-	tr -d ' \n' <<<"$3" | sed 's/{"dev"/\n&/g' | grep -F "$1" |
-		sed -n 's/.*"inflight":\([0-9]*\).*/\1/p' | awk -v m="$2" '{ n++; if ($1 > m) bad = 1 }
-			END { exit !(n == 1 && !bad) }'
+	local n looks=0
+	while ((looks < 10)); do
+		n=$(in_flight "$1") && ((n <= $2)) || { echo "$n are out"; return 1; }
+		((n == 0)) || looks=$((looks + 1))
+	done
 }
 
 # TCP, ping, a VLAN and fragments, while weft has the NIC and is busy on it.
 others() {
 	local qpn listener
 	serve s "$LAB_B" --region 16m "$LAB_IF_B=:7005"
-	writer c "$LAB_A" --time 60 --cwnd 32 "$LAB_IF_A=10.9.0.2:7005"
+	writer c "$LAB_A" --time 600 --cwnd 32 "$LAB_IF_A=10.9.0.2:7005"
 	lab_wait_line "$LAB_TMP/c" 'round 0' "$CLIENT"
-	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 2 10.9.0.2 ++ "ping passes"
-	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 2 fd09::2 ++ "ping over IPv6 passes"
+	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 10 10.9.0.2 ++ "ping passes"
+	t -- lab_in "$LAB_A" ping -c 3 -i 0.2 -W 10 fd09::2 ++ "ping over IPv6 passes"
 	# a VLAN device is not to be had on every kernel: send what one would
 	qpn=$(sed -n 's/^qp 0: \(0x[0-9a-f]*\) connected.*/\1/p' "$LAB_TMP/c")
 	: >"$LAB_TMP/seen"
@@ -284,7 +297,7 @@ others() {
 	note "$(<"$LAB_TMP/seen")"
 	t "$(field seen vlan) >= 45" "what has a VLAN tag is passed to the host"
 	t "$(field seen fragments) >= 45" "and so are fragments, also of our own packets"
-	t -- lab_in "$LAB_A" ping -c 5 -i 0.2 -W 2 -s 65000 10.9.0.2 ++ "fragments pass"
+	t -- lab_in "$LAB_A" ping -c 5 -i 0.2 -W 10 -s 65000 10.9.0.2 ++ "fragments pass"
 	t -- fragments_of_our_port ++ "fragments of datagrams of 9000 bytes to weft's own port pass"
 	lab_spawn_in "$LAB_B" iperf3 -s -1 --forceflush >"$LAB_TMP/iperf"
 	local tcp=$LAB_SPAWNED

@@ -31,7 +31,7 @@ struct pair {
 static struct weft_qp_opts opts(void)
 {
 	return (struct weft_qp_opts){ .size = sizeof(struct weft_qp_opts),
-				      .timeout_ms = 5000,
+				      .timeout_ms = 20000,
 				      .strict = nw.strict };
 }
 
@@ -114,8 +114,8 @@ static void expect(struct weft_cq *cq, uint64_t id, enum weft_wc_status status, 
 {
 	struct weft_wc wc;
 
-	if (!next_wc(cq, &wc, 3000))
-		bad("%s: no completion of %llu within 3 s", what, (unsigned long long)id);
+	if (!next_wc(cq, &wc, 30000))
+		bad("%s: no completion of %llu within 30 s", what, (unsigned long long)id);
 	else if (wc.wr_id != id || wc.status != status)
 		bad("%s: completion of %llu, %s; not of %llu, %s", what,
 		    (unsigned long long)wc.wr_id, weft_wc_str(wc.status), (unsigned long long)id,
@@ -133,7 +133,7 @@ static void expect_none(struct weft_cq *cq, unsigned ms, const char *what)
 
 static void expect_status(const struct weft_qp *qp, enum weft_wc_status want, const char *what)
 {
-	double end = now_s() + 3;
+	double end = now_s() + 30;
 
 	while (weft_qp_status(qp) != want && now_s() < end)
 		usleep(1000);

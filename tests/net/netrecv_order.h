@@ -72,6 +72,8 @@ static struct pair waiting(unsigned retries)
 	expect(cqa(&p), 1, WEFT_WC_SUCCESS, "before");
 	must(ask_write(p.a, 1, A.mr, weft_mr_key(B.mr), AT_BEFORE) == 1, "weft_post");
 	ask_send(p.a, 2, 0, 64, 0);
+	/* what was before it is complete */
+	must(weft_cq_wait(cqa(&p), WEFT_ARM_TX, 30000) == 1, "weft_cq_wait");
 	usleep(5000);
 	return p;
 }
@@ -173,7 +175,7 @@ static void test_cut(void)
 	oa.timeout_ms = 300;
 	p = join(&oa, &ob);
 	before(&p);
-	usleep(50000);
+	must(weft_cq_wait(cqa(&p), WEFT_ARM_TX, 30000) == 1, "weft_cq_wait");
 	step("cut");
 	must(ask_write(p.a, 2, A.mr, weft_mr_key(B.mr), AT_BEHIND) == 1, "weft_post");
 	ends(&p, WEFT_WC_RETRY_EXC_ERR, behind(&p), "no answer");

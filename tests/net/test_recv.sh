@@ -7,7 +7,7 @@ set -u
 NETRECV=$LAB_BUILD/tests/net/netrecv
 
 recv() {	# TEST [HOST]
-	timeout -k 5 90 "$NETRECV" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" "${2:-10.9.0.2}" "$1" "$SEED" \
+	timeout -k 5 300 "$NETRECV" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" "${2:-10.9.0.2}" "$1" "$SEED" \
 		"$LAB_TMP/go"
 }
 
@@ -56,9 +56,9 @@ killed() {
 	: >"$LAB_TMP/hold"
 	lab_spawn "$NETRECV" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2 hold >"$LAB_TMP/hold" 2>&1
 	holder=$LAB_SPAWNED
-	sleep 0.3
+	lab_wait_line "$LAB_TMP/hold" listening "$holder"
 	spawn killed
-	t -- lab_wait_line "$LAB_TMP/killed" waiting "$RECV" 10 ++ "a SEND waits for a receive of another process"
+	t -- lab_wait_line "$LAB_TMP/killed" waiting "$RECV" ++ "a SEND waits for a receive of another process"
 	note "$("$WEFT" -n "$LAB_A" qp show "$LAB_IF_A")"
 	t "$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" |
 		jq '.[0] | .rnr and .rnr_probes > 2 and .rnr_s > 0.1 and .rnr_s < 20 and .recvs == 0' |
@@ -75,11 +75,12 @@ killed() {
 lost() {
 	local before_b before_a
 	spawn lost
-	t -- lab_wait_line "$LAB_TMP/lost" cut "$RECV" 10 ++ "a SEND waits for a receive"
+	t -- lab_wait_line "$LAB_TMP/lost" cut "$RECV" ++ "a SEND waits for a receive"
 	lab_impair --loss 0,1000000
 	before_b=$(counter "$LAB_B" "$LAB_IF_B" tx_resume) before_a=$(counter "$LAB_A" "$LAB_IF_A" rx_resume)
 	touch "$LAB_TMP/go"
-	t -- lab_wait_line "$LAB_TMP/lost" posted "$RECV" 10 ++ "it is posted while nothing comes back"
+	t -- lab_wait_line "$LAB_TMP/lost" posted "$RECV" ++ "it is posted while nothing comes back"
+	until_true 60 eval '(($(counter "$LAB_B" "$LAB_IF_B" tx_resume) > before_b))'
 	sleep 0.1
 	t "$(counter "$LAB_B" "$LAB_IF_B" tx_resume) == $before_b + 1 &&
 		$(counter "$LAB_A" "$LAB_IF_A" rx_resume) == $before_a" "the RESUME is lost"
@@ -94,7 +95,7 @@ no_way() {
 	shift
 	for it in "$how" "strict:$how"; do
 		spawn "$it"
-		t -- lab_wait_line "$LAB_TMP/$it" "^$how\$" "$RECV" 10 ++ "requests are out"
+		t -- lab_wait_line "$LAB_TMP/$it" "^$how\$" "$RECV" ++ "requests are out"
 		"$@"
 		touch "$LAB_TMP/go"
 		t -- finish "$RECV" "$it" ++ "$it: one tells why, the others are flushed"

@@ -71,10 +71,24 @@ void hold(struct held *h)
 			count_tables(s.dev[i], h);
 }
 
-/* The other side may need a moment to notice. */
+/* What is held when nothing has changed for 100 ms: the other side may need a moment to notice. */
+void settle(struct held *h)
+{
+	struct held now;
+
+	hold(h);
+	for (int i = 0, quiet = 0; i < 1000 && quiet < 10; i++) {
+		usleep(10000);
+		hold(&now);
+		quiet = memcmp(h, &now, sizeof(now)) ? 0 : quiet + 1;
+		*h = now;
+	}
+}
+
+/* Likewise. */
 bool same(const struct held *a, struct held *b)
 {
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 3000; i++) {
 		hold(b);
 		if (!memcmp(a, b, sizeof(*a)))
 			return true;

@@ -13,8 +13,8 @@
 
 #include "inject.h"
 
-#define CALLS    400  /* more than any scenario makes */
-#define PATIENCE 5000 /* ms; what takes longer is not late but lost */
+#define CALLS    400   /* more than any scenario makes */
+#define PATIENCE 30000 /* ms; what takes longer is not late but lost */
 
 struct inject s;
 static int tests, failed;
@@ -167,7 +167,7 @@ static int do_accept(void)
 	int err;
 
 	s.want = true;
-	err = weft_accept(s.own_l, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 3000), &s.qp);
+	err = weft_accept(s.own_l, WEFT_OPTS(struct weft_qp_opts, .connect_ms = 20000), &s.qp);
 	s.want = false;
 	return err;
 }
@@ -182,7 +182,7 @@ static int do_write(void)
 
 	if (err)
 		return err;
-	for (int i = 0; i < 100 && !weft_cq_poll(cq, &wc, 1); i++)
+	for (int i = 0; i < 1000 && !weft_cq_poll(cq, &wc, 1); i++)
 		weft_cq_wait(cq, WEFT_ARM_TX, 20);
 	if (wc.status)
 		return -EIO;
@@ -267,8 +267,7 @@ static void each_call(const struct scenario *sc, unsigned only)
 	/* what libraries make once and keep */
 	need(sc->run(), sc->name);
 	sc->undo();
-	usleep(50000);
-	hold(&before);
+	settle(&before);
 	while (k < CALLS && one(sc, k, &before) && !only && failed < was + 5)
 		k++;
 	need(sc->run(), sc->name);
@@ -338,8 +337,7 @@ static void create(unsigned many, unsigned seed)
 	weft_close(s.dev[0]);
 	s.dev[0] = NULL;
 	inject_short_programs(true);
-	usleep(100000);
-	hold(&before);
+	settle(&before);
 	inject_arm(0);
 	need(do_open(), "open");
 	calls = inject_end(&name);

@@ -41,6 +41,7 @@ struct held {
 };
 
 void hold(struct held *h);
+void settle(struct held *h);
 bool same(const struct held *a, struct held *b); /* soon; b: how it is */
 
 /* ---- scenarios: 0 or -errno, and taking back what was made ---- */

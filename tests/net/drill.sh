@@ -105,7 +105,7 @@ server_stop() {	# server_stop N SIGNAL: and see how it ends
 	[ -n "${SERVER_PID[$n]}" ] || return 0
 	kill "-$2" "${SERVER_PID[$n]}"
 	begun "$n"
-	until_true 20 ended "${SERVER_PID[$n]}" ||
+	until_true 60 ended "${SERVER_PID[$n]}" ||
 		{ trouble SHUT "host $n: the server hangs" "$LAB_TMP/s$n"; kill -KILL "${SERVER_PID[$n]}"; }
 	lab_wait "${SERVER_PID[$n]}" 2>/dev/null || rc=$?
 	SERVER_PID[$n]=

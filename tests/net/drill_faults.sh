@@ -202,7 +202,7 @@ doorbell_back() {
 	# with weft up the pins stay, without a doorbell
 	[ -z "${PERSIST[$1]}" ] || "$WEFT" -n "${NS[$1]}" down e0 >/dev/null
 	# weftd makes a new one when all of its clients have left
-	[ -z "${BY_WEFTD[$1]}" ] || until_true 10 users_gone "$1"
+	[ -z "${BY_WEFTD[$1]}" ] || until_true 60 users_gone "$1"
 	server_start "$1"
 }
 

@@ -192,7 +192,7 @@ static void staged_target(void)
 	wr[0].rkey = wr[1].rkey = weft_mr_key(there);
 	wr[1].roff = 9600;
 	need(weft_post(m.qp, wr, 2) == 2, "post");
-	for (double end = now_s() + 10; n < 2 && now_s() < end;)
+	for (double end = now_s() + 60; n < 2 && now_s() < end;)
 		n += weft_cq_poll(weft_qp_cq(m.qp), wc + n, 2 - n);
 	result(n == 2 && !wc[0].status && !wc[1].status && !memcmp(gpu.mem + 1000, mem, 5000) &&
 		       !memcmp(gpu.mem + 50001, mem + 5000, 3333) &&
@@ -201,7 +201,7 @@ static void staged_target(void)
 	gpu.err = -EIO;
 	need(weft_post(m.qp, wr, 1) == 1, "post");
 	n = 0;
-	for (double end = now_s() + 10; !n && now_s() < end;)
+	for (double end = now_s() + 60; !n && now_s() < end;)
 		n = weft_cq_poll(weft_qp_cq(m.qp), wc, 1);
 	result(n == 1 && wc[0].status == WEFT_WC_LOC_PROT_ERR &&
 		       weft_qp_status(m.qp) == WEFT_WC_SUCCESS,
@@ -236,10 +236,14 @@ static void many_at_once(void)
 		     !memcmp(r[i].addr, m.src + i, EACH);
 	result(ok, "each is a region of its own");
 	t[0] = now_s();
-	ok = !weft_mr_dereg_many(mr, MANY);
-	t[1] = now_s() - t[0];
-	result(ok && t[1] < 1 && !map_pages(p, n * PAGE), "and all leave together: %.0f ms",
-	       t[1] * 1e3);
+	ok = !weft_mr_dereg(mr[0]);
+	t[0] = now_s() - t[0];
+	t[1] = now_s();
+	ok = ok && !weft_mr_dereg_many(mr + 1, MANY - 1);
+	t[1] = now_s() - t[1];
+	/* one grace period for all, however long that is */
+	result(ok && (t[1] < 1 || t[1] < MANY / 10 * t[0]) && !map_pages(p, n * PAGE),
+	       "one leaves, and all others together: %.0f and %.0f ms", t[0] * 1e3, t[1] * 1e3);
 	pattern(p, n * PAGE, 61);
 	r[200].addr = (void *)&errno; /* stands for whatever cannot be */
 	r[200].len = 0;
@@ -263,7 +267,7 @@ static void windows(void)
 	uint8_t *p;
 	bool ok = true;
 	uint32_t key;
-	double t;
+	double t, one;
 
 	need(!weft_alloc(m.b, 65536, (void **)&p) &&
 		     !weft_mr_reg(m.b, NULL, p, 65536, WEFT_REMOTE_WRITE | WEFT_REMOTE_READ, &mr),
@@ -288,12 +292,15 @@ static void windows(void)
 	reconnect();
 	result(weft_mr_dereg(mr) == -EBUSY && put(0, 8, weft_mr_key(win[0]), 0),
 	       "a region with windows stays: %s", weft_strerror_last());
-	result(!weft_mr_dereg(no) && put(0, 10, weft_mr_key(mr), 0), "the region works on its own");
+	one = now_s();
+	ok = !weft_mr_dereg(no);
+	one = now_s() - one;
+	result(ok && put(0, 10, weft_mr_key(mr), 0), "the region works on its own");
 	t = now_s();
 	ok = !weft_mr_dereg_many(win, WINDOWS - 1);
 	t = now_s() - t;
-	result(ok && t < 0.5, "%d windows are revoked in one grace period: %.0f ms", WINDOWS - 1,
-	       t * 1e3);
+	result(ok && (t < 0.5 || t < WINDOWS / 10 * one),
+	       "%d windows are revoked in one grace period: %.0f ms", WINDOWS - 1, t * 1e3);
 	result(put(0, 8, weft_mr_key(win[WINDOWS - 1]), 0), "one that was not still works");
 	no = win[WINDOWS - 1];
 	key = weft_mr_key(no);

@@ -67,11 +67,11 @@ static int reap(struct client *c)
 /* Everything outstanding must come back, also when the QP fails. */
 static void drain(struct client *c)
 {
-	double until = now_s() + 30;
+	double until = now_s() + 60;
 
 	while (c->polled != c->posted && now_s() < until) {
-		if (c->failed && until > now_s() + 3)
-			until = now_s() + 3;
+		if (c->failed && until > now_s() + 30)
+			until = now_s() + 30;
 		if (!reap(c) && (c->posted & 1))
 			weft_cq_wait(weft_qp_cq(c->qp), WEFT_ARM_TX, 100);
 	}
@@ -307,7 +307,7 @@ static void run_bad(struct client *c)
 /* The server takes its memory or QP away while we write. */
 static void run_end(struct client *c, enum weft_wc_status want)
 {
-	double until = now_s() + 5;
+	double until = now_s() + 60;
 
 	need(post(c, 0, 0, 64), "weft_post_write");
 	while (!c->failed && now_s() < until) {

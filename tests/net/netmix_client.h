@@ -325,8 +325,8 @@ static void mix_drain(struct mix *m)
 		m->tail++;
 	}
 	while (now_s() < until) {
-		if (c->failed && until > now_s() + 3)
-			until = now_s() + 3;
+		if (c->failed && until > now_s() + 30)
+			until = now_s() + 30;
 		mix_post(m);
 		if (m->head == (c->failed ? m->posted : m->tail) &&
 		    (!c->failed || m->recvd == m->recvs))

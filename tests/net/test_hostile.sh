@@ -7,6 +7,6 @@ set -u
 
 lab_begin
 lab_pair 3498
-t -- timeout -k 5 100 "$LAB_BUILD/tests/net/nethostile" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2 \
+t -- timeout -k 5 400 "$LAB_BUILD/tests/net/nethostile" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2 \
 	"${ROUNDS:-30}" 400 "$SEED" ++ "packets of every kind on its QPs: others on the same receives work on"
 tap_end

@@ -46,7 +46,7 @@ part memadopt no_userfaultfd unshare -m bash -c 'mount --bind /dev/null /dev/use
 : >"$LAB_TMP/shown"
 lab_spawn "$LAB_BUILD/tests/net/memuse" "$LAB_A" "$LAB_IF_A" "$LAB_B" "$LAB_IF_B" 10.9.0.2 shown \
 	>"$LAB_TMP/shown" 2>&1
-t -- lab_wait_line "$LAB_TMP/shown" '^# shown' "$LAB_SPAWNED" 10 ++ "regions to look at"
+t -- lab_wait_line "$LAB_TMP/shown" '^# shown' "$LAB_SPAWNED" ++ "regions to look at"
 "$WEFT" -n "$LAB_B" -j mr show "$LAB_IF_B" >"$LAB_TMP/mrs"
 t -- same "adopt stage adopt" "$(jq -r 'sort_by(.window_of != null, .mode)[].mode' "$LAB_TMP/mrs" | xargs)" ++ \
 	"mr show: the mode of each"

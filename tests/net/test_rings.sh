@@ -14,10 +14,10 @@ lab_pair 3498
 : >"$LAB_TMP/peer"
 lab_spawn "$RINGS" server "$LAB_B" "$LAB_IF_B" >"$LAB_TMP/peer" 2>&1
 peer=$LAB_SPAWNED
-t -- lab_wait_line "$LAB_TMP/peer" '^ready' "$peer" 10 ++ "the attacker's peer is ready"
+t -- lab_wait_line "$LAB_TMP/peer" '^ready' "$peer" ++ "the attacker's peer is ready"
 serve s "$LAB_B" --region 4m --conns 2 --qps 2 "$LAB_IF_B=10.9.0.2:7000"
 writer c "$LAB_A" --qps 2 --time "$TIME" --src 1m --max 256k --cwnd 16 "$LAB_IF_A=10.9.0.2:7000"
-t -- lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 10 ++ "an innocent process writes over the same device"
+t -- lab_wait_line "$LAB_TMP/c" connected "$CLIENT" ++ "an innocent process writes over the same device"
 : >"$LAB_TMP/attacker"
 lab_spawn "$RINGS" attack "$LAB_A" "$LAB_IF_A" 10.9.0.2 "$((TIME - 1))" "$SEED" >"$LAB_TMP/attacker" 2>&1
 attacker=$LAB_SPAWNED

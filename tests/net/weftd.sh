@@ -36,7 +36,7 @@ weftd_spawn() {
 	lab_spawn_in "$1" setpriv --inh-caps=-all --bounding-set="$WEFTD_CAPS" --no-new-privs "$LAB_BUILD/weftd" \
 		-c "$2" -s "$3" >>"$LAB_TMP/$4" 2>>"$LAB_TMP/$4.log"
 	WEFTD_PID=$LAB_SPAWNED
-	lab_wait_line "$LAB_TMP/$4" '^ready' "$WEFTD_PID" 10 || {
+	lab_wait_line "$LAB_TMP/$4" '^ready' "$WEFTD_PID" || {
 		note "no weftd: $(tail -n 3 "$LAB_TMP/$4.log")"
 		return 1
 	}

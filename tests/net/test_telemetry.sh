@@ -31,11 +31,11 @@ perf_server() {
 	: >"$LAB_TMP/perf"
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
 	SERVER=$LAB_SPAWNED
-	lab_wait_line "$LAB_TMP/perf" '^ready' "$SERVER" 20 || note "no server: $(<"$LAB_TMP/perf")"
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$SERVER" || note "no server: $(<"$LAB_TMP/perf")"
 }
 
 writes() {	# in the background; its pid is in $CLIENT
-	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 60 "$@" >/dev/null 2>&1
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 600 "$@" >/dev/null 2>&1
 	CLIENT=$LAB_SPAWNED
 }
 
@@ -51,13 +51,15 @@ histograms() {
 	perf_server
 	t -- perf_write --lat --count 5000 ++ "5000 messages of 64 bytes there and back"
 	ping=$(jq .lat_us.p50 "$LAB_TMP/write")
+	until_true 60 settled "$LAB_A" "$LAB_IF_A"
 	read -r rtt p50 lat n < <(ask "$LAB_A" stats "$LAB_IF_A" \
 		'"\(.rtt_us.count) \(.rtt_us.p50) \(.latency_us.count) \(.latency_us.p50)"')
 	acks=$(counter "$LAB_A" "$LAB_IF_A" rx_ack)
 	note "ping $ping us one way; round trip p50 $p50, WRITE p50 $n us"
 	t "rtt == acks && acks > 5000" "every ACK is one round trip: $rtt of $acks"
 	t "lat >= 5200 && lat <= 5210" "every WRITE is one time: $lat of 5200 and the control QP's"
-	t -- awk -v w="$n" -v l="$ping" -v r="$p50" 'BEGIN { exit !(w > l / 4 && w < 8 * l && r <= w * 1.07) }' ++ \
+	# on a busy machine one of them may have been held up more than the others
+	t -- eval "awk 'BEGIN { exit !($n > $ping / 4 && $n < 8 * $ping && $p50 <= $n * 1.07) }' || (exit $LATE)" ++ \
 		"a WRITE takes $n us, its round trip $p50, and what the application measures is $ping"
 	t -- perf_write --time 0.5 --size 1m --verify ++ "messages of 1 MiB"
 	read -r p50 p99 n msgs < <(ask "$LAB_A" stats "$LAB_IF_A" \
@@ -69,9 +71,9 @@ histograms() {
 		"the totals keep what QPs counted whose places were taken: $msgs of $lat + $n"
 	# everything is delivered and nothing moves: both ends have the same to tell
 	writes --size 30001 --qps 2
-	until_true 20 busy_qps 2 1000
+	until_true 60 busy_qps 2 1000
 	kill -STOP "$CLIENT"
-	until_true 20 still
+	until_true 60 still
 	sent=$(ask "$LAB_A" qp "$LAB_IF_A" '.[] | select(.qpn % 65536 > 0) | "\(.peer_qpn) \(.tx_bytes) \(.tx_messages)"' | sort)
 	got=$(ask "$LAB_B" qp "$LAB_IF_B" '.[] | select(.qpn % 65536 > 0) | "\(.qpn) \(.rx_bytes) \(.arrived)"' | sort)
 	note "sent: $sent"
@@ -114,26 +116,26 @@ toggled() {
 	both_up
 	perf_server
 	writes --size 64k
-	until_true 20 eval '[ "$(counted)" -gt 1000 ]'
+	until_true 60 eval '[ "$(counted)" -gt 1000 ]'
 	t -- eval '[ "$(acked)" = "1 true" ]' ++ "a trace has the first and the last acknowledgement"
 	t -- a dev set "$LAB_IF_A" telemetry off ++ "turned off while a transfer runs"
 	t -- eval 'a -j dev show "$LAB_IF_A" | jq -e ".[0].telemetry == false"' ++ "dev show says so"
 	n=$(counted) m=$(counter "$LAB_A" "$LAB_IF_A" rx_ack)
-	until_true 20 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" rx_ack)" -gt $((m + 1000)) ]'
+	until_true 60 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" rx_ack)" -gt $((m + 1000)) ]'
 	t "n > 1000 && $(counted) == n" "$n round trips are kept, and no more counted"
 	t -- eval '[ "$(acked)" = "1 false" ]' ++ "the last acknowledgement is not known any more"
 	t -- a dev set dev "$LAB_IF_A" telemetry off ++ "what is set already can be set"
 	t -- a dev set "$LAB_IF_A" telemetry on ++ "turned on again"
-	t -- until_true 20 eval '[ "$(counted)" -gt $((n + 1000)) ]' ++ "counts on from there"
+	t -- until_true 60 eval '[ "$(counted)" -gt $((n + 1000)) ]' ++ "counts on from there"
 	t -- eval '[ "$(acked)" = "1 true" ]' ++ "the last one is known again"
 	stop_client
 	a dev set "$LAB_IF_A" telemetry off
 	m=$(counter "$LAB_A" "$LAB_IF_A" rx_ack)
 	writes --size 64k
-	until_true 20 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" rx_ack)" -gt $((m + 1000)) ]'
+	until_true 60 eval '[ "$(counter "$LAB_A" "$LAB_IF_A" rx_ack)" -gt $((m + 1000)) ]'
 	a dev set "$LAB_IF_A" telemetry on
 	n=$(counted)
-	until_true 20 eval '[ "$(counted)" -gt $((n + 1000)) ]'
+	until_true 60 eval '[ "$(counted)" -gt $((n + 1000)) ]'
 	t -- eval '[ "$(acked)" = "0 true" ]' ++ "an acknowledgement later on is not taken for the first"
 	stop_client
 	lab_stop "$SERVER"
@@ -157,9 +159,9 @@ still() {	# no packet is out at A
 
 traffic() {
 	serve s "$LAB_B" --region 4m --conns 1 "$LAB_IF_B=:7000"
-	writer c "$LAB_A" --stress --limit 60000 --time 60 "$LAB_IF_A=10.9.0.2:7000"
-	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" 15 || note "no traffic: $(<"$LAB_TMP/c")"
-	until_true 20 sent_more 100
+	writer c "$LAB_A" --stress --limit 60000 --time 600 "$LAB_IF_A=10.9.0.2:7000"
+	lab_wait_line "$LAB_TMP/c" connected "$CLIENT" || note "no traffic: $(<"$LAB_TMP/c")"
+	until_true 60 sent_more 100
 }
 
 # tells NS DEV REGEX...: the QP that failed last has these in its trace, in this order
@@ -182,9 +184,9 @@ tells() {
 }
 
 ends() {	# both processes of traffic()
-	until_true 20 ended "$CLIENT" || kill -KILL "$CLIENT"
+	until_true 60 ended "$CLIENT" || kill -KILL "$CLIENT"
 	lab_wait "$CLIENT"
-	until_true 20 ended "$SERVER" || kill -TERM "$SERVER"
+	until_true 60 ended "$SERVER" || kill -TERM "$SERVER"
 	lab_wait "$SERVER"
 }
 
@@ -257,7 +259,7 @@ cut_off() {	# the peer's QP is in $LAST
 	LAST=$(ask "$LAB_B" qp "$LAB_IF_B" '.[0].qpn')
 	a qp set "$LAB_IF_A" "$(ask "$LAB_A" qp "$LAB_IF_A" '.[0].qpn')" cwnd 64
 	ip -n "$LAB_A" link set "$LAB_IF_A" down
-	until_true 20 ended "$CLIENT"
+	until_true 60 ended "$CLIENT"
 	tells "$LAB_A" "$LAB_IF_A" 'window set from 128 to 64' 'last acknowledgement' 'the link is down' \
 		'rto #[1-7].*: [0-9]+ packets? not acknowledged, oldest PSN' \
 		'failed: local interface failed, no progress for [0-9]{3,} ms' || rc=1
@@ -293,11 +295,11 @@ device_lost() {
 	both_down
 	both_up
 	perf_server
-	lab_spawn "$WEFT" -v -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 30 >/dev/null 2>"$LAB_TMP/log"
+	lab_spawn "$WEFT" -v -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 600 >/dev/null 2>"$LAB_TMP/log"
 	CLIENT=$LAB_SPAWNED
-	until_true 20 sent_more 1000
+	until_true 60 sent_more 1000
 	a down "$LAB_IF_A"
-	until_true 20 ended "$CLIENT" || kill -KILL "$CLIENT"
+	until_true 60 ended "$CLIENT" || kill -KILL "$CLIENT"
 	lab_wait "$CLIENT"
 	note "$(tail -n 12 "$LAB_TMP/log")"
 	t -- grep -qE 'qp 0x[0-9a-f]+: \+[0-9.]+ ms weft was taken down' "$LAB_TMP/log" ++ \
@@ -339,7 +341,7 @@ silence() {
 	both_up
 	traffic
 	lab_impair --loss 1000000 >/dev/null
-	until_true 20 ended "$CLIENT"
+	until_true 60 ended "$CLIENT"
 	# how many time-outs fit into the second goes by the round trip time, and a late answer may come behind the first
 	t -- tells "$LAB_A" "$LAB_IF_A" 'rto #1.*oldest PSN [0-9]+' 'rto #[3-9]' \
 		'failed: no answer from the peer, no progress for [0-9]{4} ms' ++ "nothing gets through: time-outs, then no answer"
@@ -375,7 +377,7 @@ top_terminal() {
 	both_up
 	perf_server
 	writes --qps 3
-	until_true 20 sent_more 10000
+	until_true 60 sent_more 10000
 	a top -b -n 2 -d 0.4 >"$LAB_TMP/top"
 	note "$(<"$LAB_TMP/top")"
 	# control QP and three others, twice
@@ -390,23 +392,23 @@ top_terminal() {
 		"JSON at the receiver"
 	t ! a top -n 1 ++ "without a terminal it wants -b"
 	t ! a top -b -n 0 ++ "no screens are refused"
-	tm new-session -d -s top -x 110 -y 20 "TERM=vt100 '$WEFT' -n '$LAB_A' top; echo ended \$?; sleep 5"
+	tm new-session -d -s top -x 110 -y 20 "TERM=vt100 '$WEFT' -n '$LAB_A' top; echo ended \$?; sleep 60"
 	qpn=$(printf 0x%08x "$(ask "$LAB_A" qp "$LAB_IF_A" '.[1].qpn')")
-	t -- until_true 20 pane "^veth-a +$qpn +10.9.0.2 +rts +[0-9]" ++ "on a terminal without colours"
+	t -- until_true 60 pane "^veth-a +$qpn +10.9.0.2 +rts +[0-9]" ++ "on a terminal without colours"
 	tm send-keys -t top s
-	t -- until_true 20 pane '^by messages' ++ "key s: next order"
+	t -- until_true 60 pane '^by messages' ++ "key s: next order"
 	tm send-keys -t top d
-	t -- until_true 20 pane '^weft top .* veth-a ' ++ "key d: one device"
+	t -- until_true 60 pane '^weft top .* veth-a ' ++ "key d: one device"
 	tm resize-window -t top -x 60 -y 8
-	t -- until_true 20 pane '^DEV +QPN +PEER +STATE *$|^DEV .{50,56}$' ++ "made smaller: lines are cut"
-	t -- until_true 20 eval '[ "$(tm capture-pane -p -t top | wc -l)" -le 8 ]' ++ "and fewer"
+	t -- until_true 60 pane '^DEV +QPN +PEER +STATE *$|^DEV .{50,56}$' ++ "made smaller: lines are cut"
+	t -- until_true 60 eval '[ "$(tm capture-pane -p -t top | wc -l)" -le 8 ]' ++ "and fewer"
 	tm send-keys -t top q
-	t -- until_true 20 pane '^ended 0' ++ "key q: ends"
+	t -- until_true 60 pane '^ended 0' ++ "key q: ends"
 	tm rename-session -t top before
-	tm new-session -d -s top -x 110 -y 20 "'$WEFT' -n '$LAB_A' top $LAB_IF_A; echo ended \$?; sleep 5"
-	until_true 20 pane '^DEV +QPN'
+	tm new-session -d -s top -x 110 -y 20 "'$WEFT' -n '$LAB_A' top $LAB_IF_A; echo ended \$?; sleep 60"
+	until_true 60 pane '^DEV +QPN'
 	a down "$LAB_IF_A"
-	t -- until_true 20 pane "^weft: $LAB_IF_A: weft is not on it any more" ++ "taken down meanwhile: says so, not on its screen"
+	t -- until_true 60 pane "^weft: $LAB_IF_A: weft is not on it any more" ++ "taken down meanwhile: says so, not on its screen"
 	tm kill-server
 	a up "$LAB_IF_A"
 	t -- eval 'script -qec "TERM=nonsense $WEFT -n $LAB_A top" /dev/null </dev/null | grep -q "not known.*use -b"' ++ \
@@ -419,7 +421,7 @@ top_terminal() {
 # ---- metrics ----
 
 get() {	# PATH [CURL OPTIONS]: status and content type
-	curl -s -m 5 -o "$LAB_TMP/got" -w '%{http_code} %{content_type}' "${@:2}" "http://127.0.0.1:$PORT$1"
+	curl -s -m 60 -o "$LAB_TMP/got" -w '%{http_code} %{content_type}' "${@:2}" "http://127.0.0.1:$PORT$1"
 }
 
 metrics() {
@@ -429,9 +431,9 @@ metrics() {
 	perf_write --count 1000 --size 10000
 	rx=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
 	writes --size 4k
-	until_true 20 sent_more $((rx + 1000))
+	until_true 60 sent_more $((rx + 1000))
 	kill -STOP "$CLIENT"
-	until_true 20 still
+	until_true 60 still
 	ip -n "$LAB_A" link add "$name" type veth peer name other
 	ip -n "$LAB_A" link set other up
 	ip -n "$LAB_A" link set "$name" up
@@ -464,11 +466,10 @@ metrics() {
 		exec 3<>/dev/tcp/127.0.0.1/$0; printf "$x" >&3; timeout 1 cat <&3 >/dev/null; exec 3>&-; done
 		exec 3<>/dev/tcp/127.0.0.1/$0; head -c 200000 /dev/zero | tr "\0" A >&3; exec 3>&-' "$PORT" 2>/dev/null
 	t -- eval '[[ $(get /metrics) == 200* ]]' ++ "serves on after nonsense"
-	lab_in "$LAB_B" bash -c 'for i in {1..40}; do exec {f}<>/dev/tcp/127.0.0.1/$0; printf "GET /met" >&$f; done; exec sleep 8' "$PORT" &
-	holder=$!
-	LAB_PIDS+=("$holder")
-	sleep 0.3
-	n=$(seq 60 | xargs -P 20 -I@ nsenter --net="/run/netns/$LAB_B" curl -s -m 5 -o /dev/null -w '%{http_code}\n' \
+	lab_spawn_in "$LAB_B" bash -c 'for i in {1..40}; do exec {f}<>/dev/tcp/127.0.0.1/$0; printf "GET /met" >&$f; done; echo; exec sleep 600' "$PORT" >"$LAB_TMP/holder"
+	holder=$LAB_SPAWNED
+	until_true 60 test -s "$LAB_TMP/holder"
+	n=$(seq 60 | xargs -P 20 -I@ nsenter --net="/run/netns/$LAB_B" curl -s -m 60 -o /dev/null -w '%{http_code}\n' \
 		"http://127.0.0.1:$PORT/metrics" | grep -c 200)
 	t "n == 60" "60 clients at once beside 40 that are slow: $n answers"
 	lab_stop "$holder"
@@ -485,7 +486,7 @@ metrics() {
 lab_begin
 lab_pair 3498
 for part in histograms toggled good_order top_terminal metrics; do
-	tap_part $part && $part
+	tap_part $part && timely $part
 done
 both_up
 for part in refused memory_gone receiver_killed link_lost device_lost; do

@@ -9,7 +9,7 @@ perf_server() {	# its output is $LAB_TMP/perf, its pid in $SERVER
 	: >"$LAB_TMP/perf"
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/perf" 2>&1
 	SERVER=$LAB_SPAWNED
-	lab_wait_line "$LAB_TMP/perf" '^ready' "$SERVER" 20 || note "no server: $(<"$LAB_TMP/perf")"
+	lab_wait_line "$LAB_TMP/perf" '^ready' "$SERVER" || note "no server: $(<"$LAB_TMP/perf")"
 }
 
 perf_op() {	# write|read ARGS...: its JSON is in $LAB_TMP/write
@@ -33,18 +33,32 @@ waiting() {
 	t ! perf_write --poll --event ++ "both together are refused"
 }
 
-# Pasted as a block, the client comes before the server listens.
+# Pasted as a block, the client comes before the server listens, and waits up to 2 s for it. The server is
+# begun when the client has been refused once; to load programs would take a slow machine too long by then.
 early() {
+	local refused
+	refused=$(resets)
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 >"$LAB_TMP/early" 2>&1
 	CLIENT=$LAB_SPAWNED
-	sleep 0.7
+	until_true 60 eval '(($(resets) > refused))'
 	perf_server
-	t -- finish "$CLIENT" early ++ "a client that comes before its server waits for it"
+	finish "$CLIENT" early
+}
+
+resets() {	# sent by B
+	lab_in "$LAB_B" nstat -asz TcpOutRsts | awk '/^TcpOutRsts/ { print $2 }'
+}
+
+early_enough() {
+	"$WEFT" -n "$LAB_A" up "$LAB_IF_A"
+	"$WEFT" -n "$LAB_B" up "$LAB_IF_B"
+	t -- eval 'early || { lab_stop "$SERVER"; early; } || { lab_stop "$SERVER"; early; }' ++ \
+		"a client that comes before its server waits for it"
 }
 
 # Latency runs touch fresh memory all the time, and all of it is compared.
 latency() {
-	t -- perf_write --lat --time 0.5 --verify ++ "--lat, the whole of 64 MiB compared"
+	t -- perf_write --lat --count 5000 --verify ++ "--lat, the whole of 64 MiB compared"
 	t -- grep -q 'all 67108864 bytes are right' "$LAB_TMP/perf" ++ "at the server, too"
 	note "$(<"$LAB_TMP/write")"
 	t "$(field write packets) < 2 * $(field write messages)" "the packets that filled it do not count"
@@ -97,14 +111,15 @@ text() {
 
 # taken REGEX NOT-REGEX COMMAND...: the client's last words when that happens to its interface
 taken() {
-	local want=$1 not=$2 rc=0
+	local want=$1 not=$2 rc=0 before
 	shift 2
+	before=$(counter "$LAB_A" "$LAB_IF_A" tx_data 2>/dev/null)	# of a device that is up already
 	: >"$LAB_TMP/client"
-	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 30 >/dev/null 2>"$LAB_TMP/client"
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 600 >/dev/null 2>"$LAB_TMP/client"
 	CLIENT=$LAB_SPAWNED
-	until_true 20 sent_more 10000 || echo "no transfer"
+	until_true 60 sent_more $((before + 10000)) || echo "no transfer"
 	"$@"
-	until_true 20 ended "$CLIENT" || { echo "it does not end"; kill -KILL "$CLIENT"; }
+	until_true 60 ended "$CLIENT" || { echo "it does not end"; kill -KILL "$CLIENT"; }
 	lab_wait "$CLIENT" || rc=$?
 	echo "status $rc: $(<"$LAB_TMP/client")"
 	[ $rc = 1 ] && tail -n 1 "$LAB_TMP/client" | grep -qE "^weft: 10.9.0.2:7471: .*; .*$want" &&
@@ -127,9 +142,11 @@ interface() {
 
 lab_begin
 lab_pair 3498
-if tap_part early; then early; else perf_server; fi
+if tap_part early; then early_enough; else perf_server; fi
 for part in waiting latency reading sending adding text interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"
+"$WEFT" -n "$LAB_A" down "$LAB_IF_A" 2>/dev/null
+"$WEFT" -n "$LAB_B" down "$LAB_IF_B" 2>/dev/null
 tap_end

@@ -17,7 +17,7 @@ NETWRITE=$LAB_BUILD/tests/net/netwrite
 RAWSEND=$LAB_BUILD/tests/net/rawsend
 SEED=${SEED:-$((RANDOM * 32768 + RANDOM))}
 TAP_N=0 TAP_FAILED=0 TAP_NOTES=
-LATE=75	# status of a command of t that was right, but not in time
+TOO_LATE=75	# status of a command of t that was right, but not in time
 TAP_TRIES=0 TAP_LATE=0
 
 note() {
@@ -40,7 +40,7 @@ t() {
 		"${tap_cmd[@]}" >"$tap_out" 2>&1 || tap_rc=$?
 		note "$(tail -n 12 "$tap_out")"
 		note ": status $tap_rc"
-		if [ "$tap_how" = -- ] && ((tap_rc == LATE && TAP_TRIES > 0)); then
+		if [ "$tap_how" = -- ] && ((tap_rc == TOO_LATE && TAP_TRIES > 0)); then
 			TAP_LATE=1
 			echo "# note: late, so once more: $*: $(grep . "$tap_out" | tail -n 1)"
 			TAP_NOTES=
@@ -84,7 +84,7 @@ late() {
 	local stall=0
 	[ $# -lt 3 ] || stall=$(stalls "${@:3}")
 	echo "after $1 ms of $2; nothing ran for $stall ms of them"
-	(($1 <= $2 + stall)) || return $LATE
+	(($1 <= $2 + stall)) || return $TOO_LATE
 }
 
 # Take the laboratory down, report what stayed, print the plan. The script's last command.

@@ -59,7 +59,7 @@ histograms() {
 	t "rtt == acks && acks > 5000" "every ACK is one round trip: $rtt of $acks"
 	t "lat >= 5200 && lat <= 5210" "every WRITE is one time: $lat of 5200 and the control QP's"
 	# on a busy machine one of them may have been held up more than the others
-	t -- eval "awk 'BEGIN { exit !($n > $ping / 4 && $n < 8 * $ping && $p50 <= $n * 1.07) }' || (exit $LATE)" ++ \
+	t -- eval "awk 'BEGIN { exit !($n > $ping / 4 && $n < 8 * $ping && $p50 <= $n * 1.07) }' || (exit $TOO_LATE)" ++ \
 		"a WRITE takes $n us, its round trip $p50, and what the application measures is $ping"
 	t -- perf_write --time 0.5 --size 1m --verify ++ "messages of 1 MiB"
 	read -r p50 p99 n msgs < <(ask "$LAB_A" stats "$LAB_IF_A" \

@@ -369,6 +369,6 @@ many_qps() {
 }
 
 for part in at_work over_its_death without_it sends clients_killed quotas against_others its_place many_qps; do
-	tap_part $part && $part
+	tap_part $part && timely $part
 done
 tap_end

@@ -8,12 +8,12 @@ hello() {
 	: >"$LAB_TMP/heard"
 	lab_spawn_in "$LAB_B" "$HELLO" server "$LAB_IF_B" "$1" >"$LAB_TMP/heard"
 	local server=$LAB_SPAWNED
-	until_true 10 lab_in "$LAB_B" bash -c '[ -n "$(ss -Hltn sport = :7470)" ]'
+	until_true 60 lab_in "$LAB_B" bash -c '[ -n "$(ss -Hltn sport = :7470)" ]'
 	for line in "${@:4}"; do
 		stranger 0.1 "$line"
 		lab_wait "$STRANGER"
 	done
-	lab_in "$LAB_A" timeout 20 "$HELLO" client "$LAB_IF_A" "$2" "$3" || {
+	lab_in "$LAB_A" timeout 90 "$HELLO" client "$LAB_IF_A" "$2" "$3" || {
 		kill -TERM "$server"
 		return 1
 	}

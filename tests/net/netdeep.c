@@ -141,7 +141,7 @@ static void filled(struct weft_dev *dev, const char *addr, pid_t server)
  */
 static unsigned flushed(struct client *c, unsigned at, enum weft_wc_status want)
 {
-	double end = now_s() + 20;
+	double end = now_s() + 60;
 	unsigned i = 0, good = 0;
 	struct weft_wc wc;
 

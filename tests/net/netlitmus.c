@@ -75,7 +75,7 @@ static void *watch(void *arg)
 static void reap(unsigned n)
 {
 	struct weft_wc wc;
-	double end = now_s() + 30;
+	double end = now_s() + 60;
 
 	while (n && !wrong) {
 		if (weft_cq_poll(weft_qp_cq(tx), &wc, 1)) {
@@ -84,7 +84,7 @@ static void reap(unsigned n)
 				    weft_wc_str(wc.status));
 			n--;
 		} else if (now_s() > end) {
-			bad("no completion within 30 s");
+			bad("no completion within 60 s");
 		}
 	}
 }
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 	pthread_create(&t, NULL, watch, NULL);
 	for (unsigned r = 1; r <= rounds && !wrong; r++) {
 		round_of(r);
-		for (end = now_s() + 30; seen < r && !wrong;)
+		for (end = now_s() + 60; seen < r && !wrong;)
 			if (now_s() > end)
 				bad("round %u: the flag does not come", r);
 	}

@@ -55,13 +55,13 @@ struct client {
 static struct weft_wc reap(struct client *c, enum weft_wr_op op, uint32_t len)
 {
 	struct weft_wc wc = { 0 };
-	double end = now_s() + 20;
+	double end = now_s() + 60;
 	int n;
 
 	while (!(n = weft_cq_poll(weft_qp_cq(c->qp), &wc, 1)) && now_s() < end)
 		;
 	if (!n)
-		bad("qp %u: no completion within 20 s", c->index);
+		bad("qp %u: no completion within 60 s", c->index);
 	else if (wc.status == WEFT_WC_SUCCESS &&
 		 (wc.op != op || wc.len != len || wc.wr_id != c->ids))
 		bad("qp %u: completion of op %u, %u bytes, id %llu instead of %u, %u, %llu",

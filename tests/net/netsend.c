@@ -160,7 +160,7 @@ static void *receiver(void *arg)
 {
 	struct weft_wc wc[16];
 	uint32_t got = 0, total = msgs * nw.qps;
-	double end = now_s() + 60;
+	double end = now_s() + 150;
 
 	(void)arg;
 	if (mode != SLOW)
@@ -181,7 +181,7 @@ static void *receiver(void *arg)
 				side[q].posted++;
 			}
 		if (now_s() > end) {
-			bad("%u of %u messages within 60 s", got, total);
+			bad("%u of %u messages within 150 s", got, total);
 			break;
 		}
 		n = weft_cq_poll(cq_b, wc, 16);
@@ -259,7 +259,7 @@ static void sender(void)
 {
 	struct weft_wc wc[16];
 	uint32_t done = 0;
-	double end = now_s() + 60;
+	double end = now_s() + 150;
 
 	while (done < msgs * nw.qps && !wrong) {
 		int n;
@@ -280,7 +280,7 @@ static void sender(void)
 			s->done++;
 		}
 		if (now_s() > end)
-			bad("%u of %u requests within 60 s", done, msgs * nw.qps);
+			bad("%u of %u requests within 150 s", done, msgs * nw.qps);
 	}
 }
 

@@ -18,7 +18,7 @@ listen() {
 	: >"$CAP/$name.err"
 	lab_spawn_in "$LAB_A" "$WEFT" capture "$@" "$LAB_IF_A" 2>"$CAP/$name.err" >"$CAP/$name.out"
 	CAPTURE=$LAB_SPAWNED
-	lab_wait_line "$CAP/$name.err" '^capturing' "$CAPTURE" 10 || note "no capture: $(<"$CAP/$name.err")"
+	lab_wait_line "$CAP/$name.err" '^capturing' "$CAPTURE" || note "no capture: $(<"$CAP/$name.err")"
 }
 
 # hang_up NAME [SIGNAL [STATUS]]: end it, see its status
@@ -80,7 +80,7 @@ whole() {
 	tx0=$(stat_of tx_data) ack0=$(stat_of tx_ack) rx0=$(came_in)
 	t -- perf_write 10.9.0.2 --count 6 --size 256k --region 512k --verify ++ "6 messages of 256 KiB"
 	t -- perf_write '[fd09::2]' --count 40 --size 64 --region 64k --lat --verify ++ "and a ping-pong by IPv6"
-	until_true 20 settled "$LAB_A" "$LAB_IF_A"	# what is still on its way
+	until_true 60 settled "$LAB_A" "$LAB_IF_A"	# what is still on its way
 	tx=$(($(stat_of tx_data) - tx0)) ack=$(($(stat_of tx_ack) - ack0)) in=$(($(came_in) - rx0))
 	hang_up whole
 	t ! flag_is_set ++ "and off behind it"
@@ -123,27 +123,27 @@ payload() {
 # Options that narrow it down, and the lines without a file.
 narrow() {
 	local qpn n other
-	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 60 --size 64k --qps 2 --region 1m \
+	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 600 --size 64k --qps 2 --region 1m \
 		--cwnd 4 >/dev/null 2>&1
 	local writer=$LAB_SPAWNED
-	until_true 20 eval '[ "$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq "map(select(.packets > 1000)) | length")" = 2 ]'
+	until_true 60 eval '[ "$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq "map(select(.packets > 1000)) | length")" = 2 ]'
 	qpn=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq -r 'map(select(.packets > 1000))[0].qpn')
 	other=$("$WEFT" -n "$LAB_A" -j qp show "$LAB_IF_A" | jq -r 'map(select(.packets > 1000))[1].qpn')
-	t -- lab_in "$LAB_A" timeout 20 "$WEFT" capture --qp "$qpn" -c 200 -w "$CAP/qp.pcapng" "$LAB_IF_A" \
+	t -- lab_in "$LAB_A" timeout 90 "$WEFT" capture --qp "$qpn" -c 200 -w "$CAP/qp.pcapng" "$LAB_IF_A" \
 		++ "200 packets of QP $qpn and not of $other"
 	PCAP=$CAP/qp.pcapng
 	same "are 200" 200 "$(in_file "$PCAP" weft)"
 	same "of one connection" 1 "$(tshark -r "$PCAP" -T fields -e weft.conn 2>/dev/null | sort -u | wc -l)"
 	t "$(in_file "$PCAP" 'weft.op == 1') > 10 && $(in_file "$PCAP" 'weft.op == 2') > 10" "both directions"
 	t ! lab_in "$LAB_A" "$WEFT" capture --qp 0xdead0001 -c 1 "$LAB_IF_A" ++ "an unknown QP is refused"
-	lab_in "$LAB_A" timeout 20 "$WEFT" capture -c 50 "$LAB_IF_A" >"$CAP/lines" 2>/dev/null
+	lab_in "$LAB_A" timeout 90 "$WEFT" capture -c 50 "$LAB_IF_A" >"$CAP/lines" 2>/dev/null
 	n=$(grep -cE '^[0-9:.]+ '"$LAB_IF_A"' (in |out) 10\.9\.0\.[12]\.[0-9]+ > 10\.9\.0\.[12]\.4793: (DATA|ACK) qp 0x[0-9a-f]+ psn [0-9]+ ' "$CAP/lines")
 	n=$((n + $(grep -c ' out a clone without a packet, ' "$CAP/lines")))
 	note "$(head -n 3 "$CAP/lines")"
 	same "without a file there are lines" 50 "$n"
 	t "$(grep -cE ' ACK .* msgs [0-9]+( (sack [0-9]|\[).*)?$' "$CAP/lines") == $(grep -c ' ACK ' "$CAP/lines")" \
 		"with what a SACK names, or without SACK"
-	lab_in "$LAB_A" timeout 20 "$WEFT" capture -j -c 50 "$LAB_IF_A" >"$CAP/lines" 2>/dev/null
+	lab_in "$LAB_A" timeout 90 "$WEFT" capture -j -c 50 "$LAB_IF_A" >"$CAP/lines" 2>/dev/null
 	note "$(head -n 3 "$CAP/lines")"
 	same "or JSON objects" 50 "$(jq -c 'select(.op == "DATA" or .op == "ACK" or
 		(.dir == "out" and (has("src") | not)))' "$CAP/lines" | wc -l)"
@@ -151,18 +151,18 @@ narrow() {
 
 	for n in '' -j; do
 		# shellcheck disable=SC2086	# an option or none
-		lab_in "$LAB_A" timeout 20 "$WEFT" capture $n "$LAB_IF_A" 2>"$CAP/head.err" | head -n 1 >"$CAP/head"
+		lab_in "$LAB_A" timeout 90 "$WEFT" capture $n "$LAB_IF_A" 2>"$CAP/head.err" | head -n 1 >"$CAP/head"
 		local said=("${PIPESTATUS[@]}")
 		note "$(<"$CAP/head.err")"
 		t "${said[0]} == 0 && $(wc -l <"$CAP/head") == 1" "lines${n:+ of JSON} whose reader has had enough: no error"
 		# shellcheck disable=SC2086	# an option or none
-		lab_in "$LAB_A" timeout 20 "$WEFT" capture $n -c 5 "$LAB_IF_A" 2>"$CAP/full.err" >/dev/full
+		lab_in "$LAB_A" timeout 90 "$WEFT" capture $n -c 5 "$LAB_IF_A" 2>"$CAP/full.err" >/dev/full
 		t "$? == 1 && $(grep -c 'No space left' "$CAP/full.err") == 1" "on a full disk it fails, and says so once"
 	done
 	mkdir "$CAP/disk"
 	# shellcheck disable=SC2016	# for the inner shell
 	t -- unshare -m bash -c 'mount -t tmpfs -o size=256k none "$1" || exit
-		timeout 20 "$2" -n "$3" capture -w "$1/x" "$4" 2>"$5"
+		timeout 90 "$2" -n "$3" capture -w "$1/x" "$4" 2>"$5"
 		[ $? = 1 ] && tshark -r "$1/x" >/dev/null' - "$CAP/disk" "$WEFT" "$LAB_A" "$LAB_IF_A" "$CAP/disk.err" ++ \
 		"a file on a full disk ends behind a packet"
 
@@ -206,7 +206,7 @@ named() {
 	: >"$CAP/named"
 	lab_spawn_in "$LAB_A" "$WEFT" capture -j "$name" >"$CAP/named" 2>"$CAP/named.err"
 	i=$LAB_SPAWNED
-	lab_wait_line "$CAP/named.err" '^capturing' "$i" 10
+	lab_wait_line "$CAP/named.err" '^capturing' "$i"
 	"$WEFT" -n "$LAB_A" perf write "$name" 10.9.0.2 --count 3 --size 64 --region 64k >/dev/null
 	kill -INT "$i"
 	lab_wait "$i"
@@ -216,7 +216,7 @@ named() {
 	: >"$CAP/named"
 	lab_spawn_in "$LAB_A" "$WEFT" perf server -j -p 7472 "$name" >"$CAP/named" 2>&1
 	i=$LAB_SPAWNED
-	lab_wait_line "$CAP/named" ready "$i" 10
+	lab_wait_line "$CAP/named" ready "$i"
 	lab_stop "$i"
 	t -- jq -se --arg name "$name" '.[0].dev == $name' "$CAP/named" ++ "and that of a server on it"
 	rename "$name" "$LAB_IF_A"
@@ -242,7 +242,7 @@ killed() {
 	listen down -w "$CAP/down.pcapng"
 	"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
 	local rc=0
-	until_true 20 ended "$CAPTURE"
+	until_true 60 ended "$CAPTURE"
 	lab_wait "$CAPTURE" || rc=$?
 	note "$(<"$CAP/down.err")"
 	t "rc == 1" "weft down ends a capture"
@@ -262,7 +262,7 @@ lab_pair 3498
 PINS=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$LAB_A")-$LAB_IF_A
 lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 SERVER=$LAB_SPAWNED
-t -- lab_wait_line "$LAB_TMP/server" '^ready' "$SERVER" 20 ++ "a perf server becomes ready"
+t -- lab_wait_line "$LAB_TMP/server" '^ready' "$SERVER" ++ "a perf server becomes ready"
 tap_part whole && whole
 tap_part payload && payload
 tap_part narrow && narrow

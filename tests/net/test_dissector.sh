@@ -336,11 +336,11 @@ run_through() {
 	"$WEFT" -n "$LAB_A" up "$LAB_IF_A" && "$WEFT" -n "$LAB_B" up "$LAB_IF_B"
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 	local server=$LAB_SPAWNED
-	t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" 20 ++ "$name: a perf server becomes ready"
+	t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" ++ "$name: a perf server becomes ready"
 	t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --size $SIZE --count $COUNT --verify \
 		++ "$name: $COUNT messages of $SIZE bytes"
 	lab_stop "$server"
-	until_true 20 settled "$LAB_A" "$LAB_IF_A"
+	until_true 60 settled "$LAB_A" "$LAB_IF_A"
 	# counters first: what comes later comes into the capture as well
 	A=$("$WEFT" -n "$LAB_A" stats show "$LAB_IF_A" -j | tr -d ' \n')
 	B=$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B" -j | tr -d ' \n')

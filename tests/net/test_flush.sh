@@ -54,7 +54,7 @@ namespaces() {
 	t -- test -e "$PINS/nic_link" ++ "leaves them alone"
 	ip netns del "$LAB_ID-c"
 	t -- test -e "$PINS" ++ "pins outlive a deleted namespace"
-	t -- until_true 20 flushed ++ "until flush"
+	t -- until_true 60 flushed ++ "until flush"
 	t -- grep -qx "removed $PINS" "$LAB_TMP/flush" ++ "and says so"
 	t -- intact ++ "the device with the same index in another namespace stays"
 	lost_soon "$LAB_ID-d"
@@ -105,9 +105,9 @@ used() {
 	t -- lab_wait_line "$LAB_TMP/top" '^weft top .* p0 ' "$top" ++ "and top, which names its interface"
 	serve s "$LAB_ID-f" p0=:7000
 	ip -n "$LAB_ID-f" link del p0
-	t -- until_true 20 ended "$cap" ++ "an interface is deleted: the capture ends"
+	t -- until_true 60 ended "$cap" ++ "an interface is deleted: the capture ends"
 	t -- grep -q '^weft: p0: the interface is gone' "$LAB_TMP/cap" ++ "and says why"
-	t -- until_true 20 ended "$top" ++ "top as well"
+	t -- until_true 60 ended "$top" ++ "top as well"
 	t -- grep -q '^weft: p0: the interface is gone' "$LAB_TMP/top" ++ "which says so, too"
 	lab_stop "$cap"
 	lab_stop "$top"

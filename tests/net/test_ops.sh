@@ -16,7 +16,7 @@ begin() {
 	: >"$LAB_TMP/s"
 	lab_spawn_in "$LAB_B" "$NETOPS" server "$LAB_IF_B" ":7000" >"$LAB_TMP/s" 2>&1
 	SERVER=$LAB_SPAWNED
-	t -- lab_wait_line "$LAB_TMP/s" '^ready' "$SERVER" 20 ++ "a server of a region with all rights"
+	t -- lab_wait_line "$LAB_TMP/s" '^ready' "$SERVER" ++ "a server of a region with all rights"
 }
 
 end() {
@@ -63,10 +63,10 @@ deep_queues() {
 	finish "$SERVER" s
 	serve s "$LAB_B" --region 64m --conns 1 "$LAB_IF_B=:7000"
 	writer c "$LAB_A" --rounds 1 --fixed 64k --depth 1024 --stop-posted "$LAB_IF_A=10.9.0.2:7000"
-	t -- lab_wait_line "$LAB_TMP/c" '^posted 1024' "$CLIENT" 20 ++ "a writer stops with 1024 posted"
+	t -- lab_wait_line "$LAB_TMP/c" '^posted 1024' "$CLIENT" ++ "a writer stops with 1024 posted"
 	complete=$(sed -n 's/^posted 1024, completed \([0-9]*\).*/\1/p' "$LAB_TMP/c")
 	t "${complete:-1024} < 1024 - 256" "more than a ring of them are not complete ($complete are)"
-	t -- lab_wait_line "$LAB_TMP/s" 'round 0.*right' "$SERVER" 20 ++ "what it had posted arrives, every byte right"
+	t -- lab_wait_line "$LAB_TMP/s" 'round 0.*right' "$SERVER" ++ "what it had posted arrives, every byte right"
 	kill -CONT "$CLIENT"
 	t -- finish_both c s ++ "and it finds all of it completed"
 	lab_down

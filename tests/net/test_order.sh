@@ -22,14 +22,23 @@ good() {
 }
 
 bad() {	# MTU
-	local out
 	lab_middle "$1" --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
 	t -- litmus 10.9.0.2 strict 400 ++ "MTU $1, 2% lost each way, 1% twice, 2% late: strict"
 	t -- sends '[fd09::2]' strict 2 200 ++ "the same with SENDs, IPv6"
-	out=$(litmus 10.9.0.2 relaxed 600)
-	t "$? == 0" "the same relaxed: $out"
-	t "$(sed -n 's/.*, \([0-9]*\) flags.*/\1/p' <<<"$out") > 10" "what is later does not wait there for what is repaired"
+	t -- overtakes ++ "the same relaxed: what is later does not wait there for what is repaired"
 	lab_down
+}
+
+# Who watches must run when a flag is there before its data; so on a busy machine it may take more rounds.
+overtakes() {
+	local i out flags=0
+	for i in {1..10}; do
+		out=$(litmus 10.9.0.2 relaxed 600) || { echo "$out"; return 1; }
+		flags=$((flags + $(sed -n 's/.*, \([0-9]*\) flags.*/\1/p' <<<"$out")))
+		((flags <= 10)) || return 0
+	done
+	echo "$flags flags before their data in $i times 600 rounds"
+	return 1
 }
 
 lab_begin

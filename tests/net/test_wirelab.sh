@@ -91,23 +91,23 @@ second_lab() {
 	lab_in "$LAB_M" "$WIRELAB" run --ports "$LAB_M0,$LAB_M1" --pin "$LAB_PIN-2" "$@"
 }
 
-tcp_seconds() {
+tcp_bytes() {	# as iperf3 takes them
 	: >"$LAB_TMP/iperf"
 	lab_spawn_in "$LAB_B" iperf3 -s -1 --forceflush >"$LAB_TMP/iperf"
 	local server=$LAB_SPAWNED
 	lab_wait_line "$LAB_TMP/iperf" listening "$server"
-	lab_run_in "$LAB_A" iperf3 -c 10.9.0.2 -t "$1" -J >"$LAB_TMP/iperf.json"
+	lab_run_in "$LAB_A" iperf3 -c 10.9.0.2 -n "$1" -J >"$LAB_TMP/iperf.json"
 	lab_wait "$server"
 	SEEN=$(tail -n 5 "$LAB_TMP/iperf" | tr '\n' ' ')
-	tcp_bytes=$(awk '/"sum_received"/ { f = 1 } f && /"bytes"/ { gsub(/[^0-9]/, ""); print
+	received=$(awk '/"sum_received"/ { f = 1 } f && /"bytes"/ { gsub(/[^0-9]/, ""); print
 		exit }' "$LAB_TMP/iperf.json")
-	tcp_retransmits=$(awk '/"sum_sent"/ { f = 1 } f && /"retransmits"/ { gsub(/[^0-9]/, "")
+	retransmits=$(awk '/"sum_sent"/ { f = 1 } f && /"retransmits"/ { gsub(/[^0-9]/, "")
 		print; exit }' "$LAB_TMP/iperf.json")
 }
 
 test_transparent() {
-	check "ping over IPv4 and ARP pass" -- lab_in "$LAB_A" ping -c 1 -W 2 10.9.0.2
-	check "ping over IPv6 and neighbour discovery pass" -- lab_in "$LAB_A" ping -c 1 -W 2 fd09::2
+	check "ping over IPv4 and ARP pass" -- lab_in "$LAB_A" ping -c 1 -W 10 10.9.0.2
+	check "ping over IPv6 and neighbour discovery pass" -- lab_in "$LAB_A" ping -c 1 -W 10 fd09::2
 	traffic 20000 64
 	check "without rates all arrives once, intact, in order" "r_received == 20000 &&
 		r_distinct == 20000 && r_corrupted == 0 && r_late == 0 && w_packets == 20000"
@@ -146,7 +146,7 @@ test_loss() {
 	lab_impair --loss 1000000
 	traffic 20 500 10.9.0.2:4794
 	check "other ports are left alone" "r_distinct == 20 && w_packets == 0"
-	check "ping is left alone" -- lab_in "$LAB_A" ping -c 1 -W 2 10.9.0.2
+	check "ping is left alone" -- lab_in "$LAB_A" ping -c 1 -W 10 10.9.0.2
 	lab_impair --all
 	check_not "--all impairs ping as well" lab_in "$LAB_A" ping -c 1 -W 1 10.9.0.2
 	lab_impair --no-all --loss 0
@@ -221,7 +221,7 @@ test_marks() {
 
 test_errors() {
 	check "a second program on a port is refused" -- refused 'attached already' second_lab
-	check "and the first one stays" -- lab_in "$LAB_A" ping -c 1 -W 2 10.9.0.2
+	check "and the first one stays" -- lab_in "$LAB_A" ping -c 1 -W 10 10.9.0.2
 	check_not "and leaves no pins" test -e "$LAB_PIN-2"
 	check "an unknown port is refused" -- refused 'nope: no such interface' \
 		lab_in "$LAB_M" "$WIRELAB" run --ports nope,nope2
@@ -231,17 +231,15 @@ test_errors() {
 }
 
 test_tcp() {
-	tcp_seconds 1
-	check "TCP passes the XDP middle without offload ($((tcp_bytes / 1000000)) MB in 1 s)" \
-		"tcp_bytes > 5000000"
+	tcp_bytes 20M
+	check "TCP passes the XDP middle without offload" "received > 15000000"
 	lab_down
 	lab_middle_plain 3498 10000
 	check "TSO is on for the plain middle" -- grep -q 'tcp-segmentation-offload: on' \
 		<(lab_in "$LAB_A" ethtool -k "$LAB_IF_A")
-	tcp_seconds 1
+	tcp_bytes 200M
 	WIRE=$(lab_stats)
-	check "TCP passes the plain middle at 1% loss ($((tcp_bytes / 1000000)) MB in 1 s)" \
-		"tcp_bytes > 1000000 && tcp_retransmits > 0"
+	check "TCP passes the plain middle at 1% loss" "received > 150000000 && retransmits > 0"
 	check "loss of the plain middle is 1%" -- within "$(lab_field "$WIRE" lost)" \
 		"$(lab_field "$WIRE" packets)" 10000
 }
@@ -254,7 +252,7 @@ test_interrupt() {
 	setsid env --default-signal=INT "${BASH_SOURCE[0]}" --victim >"$LAB_TMP/victim" &
 	local victim=$!
 	LAB_PIDS+=("$victim")
-	lab_wait_line "$LAB_TMP/victim" '^up' "$victim" 10
+	lab_wait_line "$LAB_TMP/victim" '^up' "$victim"
 	id=$(awk '/^up/ { print $2 }' "$LAB_TMP/victim")
 	check "the victim is up" -- test -e "/run/netns/$id-m"
 	kill "-$1" -- "-$victim"

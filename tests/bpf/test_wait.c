@@ -241,7 +241,7 @@ static bool post_in_between(struct fx_qp *q)
 
 static void wait__post_in_between(void **state)
 {
-	uint64_t end = weft_now_ns() + 30000000000;
+	uint64_t end = weft_now_ns() + 200000000000;
 	int here = fx_stay_here(), seen = 0;
 	pthread_t thread;
 

@@ -35,7 +35,7 @@ same_bpf() {
 }
 # LeakSanitizer needs ptrace, which qemu-user has not.
 emulate() {
-	ASAN_OPTIONS=detect_leaks=0 timeout 100 qemu-aarch64-static -L "$root" "$@"
+	ASAN_OPTIONS=detect_leaks=0 timeout 600 qemu-aarch64-static -L "$root" "$@"
 }
 version() {
 	[ "$(emulate "$arm/weft" -V)" = "$("$O/weft" -V)" ]

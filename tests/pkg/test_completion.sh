@@ -92,8 +92,8 @@ c "weft -n $LAB_A up veth" "veth-a" "devices of the namespace of -n"
 t -- c_has "weft -n " "$LAB_A" "$LAB_B" ++ "namespaces"
 lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server"
 server=$LAB_SPAWNED
-t -- lab_wait_line "$LAB_TMP/server" ready "$server" 20 ++ "a server"
-lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 60 --size 64 --depth 1 --event --qps 2 \
+t -- lab_wait_line "$LAB_TMP/server" ready "$server" ++ "a server"
+lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 600 --size 64 --depth 1 --event --qps 2 \
 	>"$LAB_TMP/client" 2>&1
 client=$LAB_SPAWNED
 qpns() {
@@ -102,13 +102,13 @@ qpns() {
 	done | sort | xargs
 }
 three() { [ "$(qpns | wc -w)" = 3 ]; }
-t -- until_true 10 three ++ "a client with its QPs"
+t -- until_true 60 three ++ "a client with its QPs"
 c "weft -n $LAB_A qp set $LAB_IF_A " "$(qpns)" "QPNs of the device"
 t -- test -n "$(complete_line "weft -n $LAB_A qp set $LAB_IF_A ")" ++ "of which there are some"
 c "weft -n $LAB_A qp trace $LAB_IF_A " "$(qpns)" "those that have a trace"
 "$WEFT" -n "$LAB_A" up "$LAB_IF_A"
 lab_stop "$server"
-until_true 10 ended "$client"
+until_true 60 ended "$client"
 lab_wait "$client"
 failed=$("$WEFT" -n "$LAB_A" qp trace "$LAB_IF_A" | awk '{ print $3 }' | sort | xargs)
 t -- test -n "$failed" ++ "when the server is gone there are traces"
@@ -125,7 +125,7 @@ export XDG_DATA_DIRS=$LAB_TMP/root/usr/share
 RC
 typed() {	# typed KEYS WANTED: what the shell runs after these keys begins like that
 	# shellcheck disable=SC2016 # for that shell
-	printf '%b\nexit\n' "$1" | TERM=dumb timeout 20 script -qec \
+	printf '%b\nexit\n' "$1" | TERM=dumb timeout 120 script -qec \
 		"bash --noprofile --rcfile $LAB_TMP/rc -i" /dev/null | tr -d '\r\a' | grep -F -- "$2"
 }
 t -- typed 'weft sta\t --help' 'weft stats  --help' ++ "a tabulator in an interactive shell"

@@ -2,22 +2,24 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Break the core in one place at a time and see the simulator go red, as TAP: mutate.sh [NAME...].
 #
-# A mutant is a copy of the headers and of the simulator with one sed edit. Most break the core;
-# where an invariant is kept by the adapter (replies, grace periods), its model here is broken.
+# A mutant is one sed edit of a header of the core or of a source of the simulator. Most break the core;
+# where an invariant is kept by the adapter (replies, grace periods), its model here is broken. A copy of
+# the sources gets all of them, as functions beside the original ones (splice.awk), and is compiled once;
+# which one is on is decided when it runs.
 set -u
 export CMOCKA_MESSAGE_OUTPUT=STDOUT # names of failed tests are read, whatever the caller reads
 cd "$(dirname "$0")/../.." || exit 1
-O=${O:-build}
 CC=${CC:-gcc}
 SEEDS=${MUTANT_SEEDS:-150}
 only=("$@")
 # shellcheck source=tests/jobs.sh
 . tests/jobs.sh
-jobs_begin "$O/mutants"
-flags=(-std=gnu11 -O0 -w -D_GNU_SOURCE=)
-# These call no function of the core, and no mutant edits them: built once.
-apart=(alone.c explore.c main.c oracle.c params.c post.c single.c tso.c world.c)
-trap 'jobs_stop; rm -rf "$O/mutants"; exit 130' INT TERM
+work=$(mktemp -d) || exit 1
+trap 'jobs_stop; rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+jobs_begin "$work/said"
+cp -r include tests/sim "$work" && mkdir "$work/unit" || exit 1
 
 wanted() {
 	local w
@@ -37,101 +39,23 @@ report() { # RC NAME TEXT; numbers come at the end
 	fi
 }
 
-# try DIR MODE: build the simulator of a copy, or a unit test with its headers, and run it as MODE
-# says. Leaves rc (125: it does not compile) and what it says in out.
-try() {
-	local dir=$1 mode=$2 src=("tests/unit/$2.c" -lcmocka) f
-
-	if [[ $mode != test_* ]]; then
-		src=()
-		for f in "$dir"/sim/*.c; do
-			[[ " ${apart[*]} " == *" ${f##*/} "* ]] && f=$O/mutants/apart/${f##*/}.o
-			src+=("$f")
-		done
-	fi
-	if ! out=$($CC "${flags[@]}" -I"$dir/include" "${src[@]}" -o "$dir/weft-sim" -lm 2>&1); then
-		rc=125
-		return
-	fi
-	if [[ $mode == test_* ]]; then
-		out=$(timeout 300 "$dir/weft-sim" 2>&1)
-		rc=$(($? != 0))
-		out=$(grep -m1 'FAILED.*__' <<<"$out")
-	else
-		# shellcheck disable=SC2086 # MODE is a list of arguments
-		out=$(timeout 300 "$dir/weft-sim" $mode 2>&1)
-		rc=$?
-		out=$(grep -m1 -E '^# (I2: |(seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again|probes))' <<<"$out" |
-			cut -c3-160)
-	fi
-}
-
-copy() { # DIR
-	rm -rf "$1"
-	mkdir -p "$1"
-	cp -r include tests/sim "$1/"
-}
-
-# What a mutant shall fail passes without it: else the failure is not the mutant's. Each MODE once;
-# the first seeds stand for more of them.
-declare -A seen=()
-unbroken() { # MODE
-	local mode=$1
-
-	[[ $mode != --first* ]] || mode="--first --seeds $SEEDS"
-	[ -z "${seen[$mode]:-}" ] || return 0
-	seen[$mode]=1
-	job run_unbroken "$mode"
-}
-run_unbroken() {
-	local dir=$O/mutants/unbroken.$JOBS_N out rc
-
-	copy "$dir"
-	try "$dir" "$1"
-	report "$rc" unbroken "passes $1${out:+ ($out)}"
-	rm -rf "$dir"
-}
-
-# mutant NAME FILE SED EXPECT [MODE]: FILE below include/weft/core or tests/sim; EXPECT a regular
-# expression for the report; MODE the simulator's arguments, or the name of a unit test that shall
-# fail instead: for what the network brings about too seldom.
+# mutant NAME FILE SED EXPECT [MODE]: FILE below include/weft/core or tests/sim, edited within functions;
+# EXPECT a regular expression for the report; MODE the simulator's arguments, or the name of a unit test
+# that shall fail instead: for what the network brings about too seldom.
+names=() expects=() modes=()
 mutant() {
-	local mode=${5:---first --seeds $SEEDS}
+	local at=sim/$2 from=tests/sim/$2
 
 	wanted "$1" || return 0
-	unbroken "$mode"
-	job run_mutant "$1" "$2" "$3" "$4" "$mode"
-}
-run_mutant() {
-	local name=$1 file=$2 edit=$3 expect=$4 mode=$5
-	local dir=$O/mutants/$1 at out rc
-
-	copy "$dir"
-	case $file in
-	*.c) at=$dir/sim/$file ;;
-	*) at=$dir/include/weft/core/$file ;;
-	esac
-	sed -i -E "$edit" "$at"
-	if cmp -s "$at" "include/weft/core/$file" || cmp -s "$at" "tests/sim/$file"; then
-		report 1 "$name" "the edit does not apply to $file"
-		return
+	[[ $2 == *.c ]] || at=include/weft/core/$2 from=$at
+	names+=("$1") expects+=("$4") modes+=("${5:---first --seeds $SEEDS}")
+	mkdir -p "$work/kept/$at"
+	sed -E "$3" "$from" >"$work/edited"
+	if ! awk -v N=${#names[@]} -v DIR="$work/kept/$at" -f tests/sim/splice.awk "$from" "$work/edited"; then
+		job report 1 "$1" "the edit does not apply to $2, or not to a function"
+		modes[-1]=
 	fi
-	try "$dir" "$mode"
-	if [ "$rc" = 125 ]; then
-		report 1 "$name" "does not compile"
-		printf '%s\n' "$out" | sed 's/^/# /' | head -n 10
-	elif [ "$rc" = 1 ] && grep -qE "$expect" <<<"$out"; then
-		report 0 "$name" "caught, $out"
-	else
-		report 1 "$name" "not caught as $expect within: $mode (exit $rc) $out"
-	fi
-	rm -rf "$dir"
 }
-
-mkdir -p "$O/mutants/apart"
-# shellcheck disable=SC2086 # CC may be several words
-printf '%s\n' "${apart[@]}" | xargs -P "$JOBS" -I{} \
-	$CC "${flags[@]}" -Iinclude -c tests/sim/{} -o "$O/mutants/apart/{}.o" || exit 1
 
 mutant I1-check check.h 's/if \(i == 3\)/if (i == 5)\n\t\t\tw = 0;\n\t\tif (i == 3)/' 'I[0-9]+'
 mutant I1-copy rx_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
@@ -292,6 +216,97 @@ mutant I10-deep tx_claim.h 's/^\tif \(queued <= tx->sq_mask \+ 1u && /\tif (/' '
 mutant I9-deep tx_claim.h 's/^\t\tqueued = copies;/\t\tqueued = 0;/' 'deep__copies' test_core_deep
 mutant spare-copies tx_state.h 's/deep \* WEFT_SQ_SPARE - //' 'deep__copies' test_core_deep
 
+# Compile the copy with all of them: the simulator, and the unit tests that are asked.
+build() {
+	local f flags units
+
+	while read -r f; do
+		awk -v DIR="$work/kept/$f" -f tests/sim/splice.awk "$work/$f" >"$work/edited" &&
+			cat "$work/edited" >"$work/$f" || return
+	done < <(cd "$work/kept" && find . -name '*.[ch]')
+	for f in $(printf '%s\n' "${modes[@]}" | grep '^test_' | sort -u); do
+		cp "tests/unit/$f.c" "$work/unit" || return
+	done
+	cp tests/unit/*.h "$work/unit"
+	echo 'extern unsigned int weft_mutation;' >"$work/mutation.h"
+	cat >"$work/mutation.c" <<-'EOF'
+		#include <stdlib.h>
+		unsigned int weft_mutation;
+		__attribute__((constructor)) static void choose(void)
+		{
+			weft_mutation = atoi(getenv("WEFT_MUTATION"));
+		}
+	EOF
+	# functions are not copied into all that call them: quicker to compile
+	flags=(-std=gnu11 -O1 -w -D_GNU_SOURCE= '-Dweft_inline=static __attribute__((unused))'
+		-include "$work/mutation.h" -I"$work/include")
+	units=("$work"/unit/*.c)
+	[ -e "${units[0]}" ] || units=()
+	# shellcheck disable=SC2086 # CC may be several words
+	printf '%s\n' "$work"/sim/*.c "${units[@]}" "$work/mutation.c" |
+		xargs -P "$JOBS" -I{} $CC "${flags[@]}" -c {} -o {}.o || return
+	$CC "$work"/sim/*.o "$work/mutation.c.o" -o "$work/weft-sim" -lm || return
+	for f in "${units[@]}"; do
+		$CC "$f.o" "$work/mutation.c.o" -o "${f%.c}" -lcmocka || return
+	done
+}
+
+# try NUMBER MODE: run the simulator or the unit test as MODE says, with that mutant (0: none). Leaves rc
+# and what it says in out.
+try() {
+	local WEFT_MUTATION=$1 mode=$2
+	export WEFT_MUTATION
+
+	if [[ $mode == test_* ]]; then
+		out=$(timeout 300 "$work/unit/$mode" 2>&1)
+		rc=$(($? != 0))
+		out=$(grep -m1 'FAILED.*__' <<<"$out")
+	else
+		# shellcheck disable=SC2086 # MODE is a list of arguments
+		out=$(timeout 300 "$work/weft-sim" $mode 2>&1)
+		rc=$?
+		out=$(grep -m1 -E '^# (I2: |(seed|exchange|I7).*(: I[0-9]|: storm|lost|sent|again|probes))' <<<"$out" |
+			cut -c3-160)
+	fi
+}
+run_mutant() { # NUMBER
+	local i=$(($1 - 1)) out rc
+
+	try "$1" "${modes[i]}"
+	if [ "$rc" = 1 ] && grep -qE "${expects[i]}" <<<"$out"; then
+		report 0 "${names[i]}" "caught, $out"
+	else
+		report 1 "${names[i]}" "not caught as ${expects[i]} within: ${modes[i]} (exit $rc) $out"
+	fi
+}
+# What a mutant shall fail passes without it: else the failure is not the mutant's. Each MODE once;
+# the first seeds stand for more of them.
+unbroken() { # MODE
+	local mode=$1
+
+	[[ $mode != --first* ]] || mode="--first --seeds $SEEDS"
+	[ -z "${seen[$mode]:-}" ] || return 0
+	seen[$mode]=1
+	job run_unbroken "$mode"
+}
+run_unbroken() {
+	local out rc
+
+	try 0 "$1"
+	report "$rc" unbroken "passes $1${out:+ ($out)}"
+}
+declare -A seen=()
+if [ ${#names[@]} -gt 0 ] && ! said=$(build 2>&1); then
+	job report 1 build "the mutated sources compile"
+	sed 's/^/# /' <<<"$said" | head -n 10
+	modes=()
+fi
+for i in "${!modes[@]}"; do
+	[ -n "${modes[i]}" ] || continue
+	unbroken "${modes[i]}"
+	job run_mutant $((i + 1))
+done
+
 has_mutant() {
 	grep -qE "^(mutant $1-|inv $1 )" tests/sim/mutate.sh tests/bpf/mutate.sh
 	report $? "$1" "has a mutant"
@@ -305,6 +320,3 @@ done
 
 [ "$JOBS_N" -gt 0 ] || job report 1 "${only[*]}" "no mutant is named so"
 jobs_end
-rc=$?
-rm -rf "$O/mutants"
-exit $rc

@@ -39,11 +39,11 @@ fuzz_programs() {
 	local share=$1 seed=$2 log=$logs/prog prog=$O/tests/fuzz/weft-fuzz-prog c rc
 
 	for c in parse rx ack; do
-		timeout -k 5 60 "$prog" "$c" tests/fuzz/corpus/"$c"/* >"$log" 2>&1
+		timeout -k 5 300 "$prog" "$c" tests/fuzz/corpus/"$c"/* >"$log" 2>&1
 		report $? "prog: corpus of $c" "$log" "$prog $c tests/fuzz/corpus/$c/*"
 	done
 	[ "$seconds" -gt 0 ] || return
-	timeout -k 5 $((share + 60)) "$prog" "$share" "$seed" >"$log" 2>&1
+	timeout -k 5 $((share + 300)) "$prog" "$share" "$seed" >"$log" 2>&1
 	rc=$?
 	grep note: "$log"
 	report $rc "prog: fuzzed" "$log" "$(sed -n 's/^# replay: /build\/tests\/fuzz\//p' "$log")"
@@ -54,7 +54,7 @@ fuzz_rings() {
 	local share=$(($1 < 5 ? 5 : $1)) seed=$2 log=$logs/rings rc
 
 	[ "$seconds" -gt 0 ] || return
-	LAB_BUILD=$(realpath "$O") TIME=$share SEED=$seed timeout -k 5 $((share + 120)) \
+	LAB_BUILD=$(realpath "$O") TIME=$share SEED=$seed timeout -k 5 $((share + 300)) \
 		tests/net/test_rings.sh >"$log" 2>&1
 	rc=$?
 	grep note: "$log"
@@ -66,13 +66,13 @@ fuzz_rings() {
 fuzz_target() {
 	local t=$1 share=$2 seed=$3 log=$logs/$1 prog=$O/tests/fuzz/fuzz_$1 rc runs
 
-	timeout -k 5 120 "$prog" -timeout=20 tests/fuzz/corpus/"$t"/* >"$log" 2>&1
+	timeout -k 5 400 "$prog" -timeout=20 tests/fuzz/corpus/"$t"/* >"$log" 2>&1
 	report $? "$t: corpus of $(find tests/fuzz/corpus/"$t" -type f | wc -l) inputs" "$log" \
 		"$prog $(sed -n 's/^Running: //p' "$log" | tail -n 1)"
 	[ "$seconds" -gt 0 ] || return
 
 	mkdir -p "$O/fuzz/$t"
-	timeout -k 5 $((share + 60)) "$prog" -max_total_time="$share" -max_len=1500 -timeout=20 \
+	timeout -k 5 $((share + 300)) "$prog" -max_total_time="$share" -max_len=1500 -timeout=20 \
 		-seed="$seed" -print_final_stats=1 -artifact_prefix="$O/fuzz/crash-$t-" \
 		"$O/fuzz/$t" tests/fuzz/corpus/"$t" >"$log" 2>&1
 	rc=$?

@@ -11,7 +11,7 @@ lab_pair 3498
 : >"$LAB_TMP/server"
 lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 server=$LAB_SPAWNED
-t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" 10 ++ "a perf server becomes ready"
+t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" ++ "a perf server becomes ready"
 for to in 10.9.0.2:7471 '[fd09::2]:7471'; do
 	rc=0
 	json=$("$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" "$to" --count 100 --verify -j 2>&1) || rc=$?
@@ -33,8 +33,8 @@ t "$(lab_field "$json" fill) == 0" "and every frame took its segment"
 "$WEFT" -n "$LAB_A" down "$LAB_IF_A"
 t -- "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --size 64 --lat --count 100 \
 	--verify ++ "ping-pong of 64 bytes"
-t -- lab_in "$LAB_A" ping -c 1 -W 2 10.9.0.2 ++ "ping passes beside it"
-lab_spawn_in "$LAB_B" timeout 10 bash -c 'exec 3<>/dev/tcp/10.9.0.1/7471'
+t -- lab_in "$LAB_A" ping -c 1 -W 10 10.9.0.2 ++ "ping passes beside it"
+lab_spawn_in "$LAB_B" timeout 60 bash -c 'exec 3<>/dev/tcp/10.9.0.1/7471'
 t ! lab_wait "$LAB_SPAWNED" ++ "TCP to a closed port is refused, so TCP passes"
 t -- kill -TERM "$server" ++ "the server takes SIGTERM"
 t -- lab_wait "$server" ++ "and ends with 0"

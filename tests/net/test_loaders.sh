@@ -80,7 +80,7 @@ adopt() {
 	t ! grep . "$LAB_TMP/load" ++ "$loader: without complaints"
 	id=$(attached)
 	map=$(map_of "$id" qpctl)
-	t -- on_a ping -q -c 1 -W 5 10.9.0.2 ++ "$loader: before it is set up everything passes"
+	t -- on_a ping -q -c 1 -W 20 10.9.0.2 ++ "$loader: before it is set up everything passes"
 	t -- weft_a up "$LAB_IF_A" ++ "$loader: weft up"
 	note "program $id, now $(attached)"
 	t "${id:-0} > 0 && ${id:-0} == $(attached)" "$loader: the program is the same"
@@ -96,7 +96,7 @@ adopt() {
 	t -- transfer ++ "$loader: the library adopts it as well"
 	t "$(attached) == $id" "$loader: and it outlives the last process"
 	t -- unload_with "$loader" ++ "$loader unloads it"
-	t -- until_true 20 map_gone "$map" ++ "$loader: then nothing is left in the kernel"
+	t -- until_true 60 map_gone "$map" ++ "$loader: then nothing is left in the kernel"
 }
 
 # How many bytes of a map of program $2 are not 0
@@ -126,7 +126,7 @@ unload_first() {
 	note "$(ls "$BASE" 2>&1)"
 	t "$(doorbells) == 0" "no doorbell is left"
 	t ! test -e "$(pins)" ++ "no pins are left"
-	t -- until_true 20 map_gone "$map" ++ "nothing is left in the kernel"
+	t -- until_true 60 map_gone "$map" ++ "nothing is left in the kernel"
 	t -- eval 'weft_a unpin "$LAB_IF_A" 2>"$LAB_TMP/unpin"' ++ "unpin once more"
 	t -- grep -q "nothing to do" "$LAB_TMP/unpin" ++ "has nothing to do"
 	load_with ip
@@ -134,7 +134,7 @@ unload_first() {
 	weft_a up "$LAB_IF_A"
 	unload_with ip
 	t -- weft_a down "$LAB_IF_A" ++ "or weft down does"
-	t -- until_true 20 map_gone "$map" ++ "with the same result"
+	t -- until_true 60 map_gone "$map" ++ "with the same result"
 }
 
 # Wherever a replacement is killed, the next one works: at each rename of a pin.
@@ -204,25 +204,25 @@ rename_a() {	# FROM TO: by hand, as kernels before 6.2 want it
 unload_under_users() {
 	local start rc=0 id user
 	load_with ip
-	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 20 >"$LAB_TMP/perf" 2>&1 &
+	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2:7471 --time 600 >"$LAB_TMP/perf" 2>&1 &
 	user=$!
-	until_true 20 sent_more 1000
+	until_true 60 sent_more 1000
 	start=$(now)
 	unload_with ip
 	wait $user || rc=$?
 	note "$(<"$LAB_TMP/perf")"
 	t "$rc == 1 && $(since "$start") < 3000" "unloaded under a process: its WRITEs fail at once"
 	t -- grep -q "somebody unloaded its XDP program" "$LAB_TMP/perf" ++ "and it says why"
-	t -- until_true 20 test ! -e "$(pins)" ++ "it leaves no pins"
+	t -- until_true 60 test ! -e "$(pins)" ++ "it leaves no pins"
 	# weft down under a process: the program that stays may not be adopted while that one lives
 	load_with ip
 	id=$(attached)
 	"$WEFT" -n "$LAB_A" perf server -p 7472 "$LAB_IF_A" >"$LAB_TMP/idle" 2>&1 &
 	user=$!
-	until_true 20 grep -q ready "$LAB_TMP/idle"
+	until_true 60 grep -q ready "$LAB_TMP/idle"
 	weft_a down "$LAB_IF_A"
 	t "$(attached) == $id" "weft down under a process leaves the loader's program"
-	t -- on_a ping -q -c 1 -W 5 10.9.0.2 ++ "everything passes it"
+	t -- on_a ping -q -c 1 -W 20 10.9.0.2 ++ "everything passes it"
 	t -- says "was taken down while in use" weft_a up "$LAB_IF_A" ++ "it is not adopted again"
 	kill -TERM $user 2>/dev/null	# unless it went by itself
 	wait $user
@@ -286,7 +286,7 @@ replaced_for() {
 	"$WEFT" -n "$LAB_A" -j perf write "$LAB_IF_A" 10.9.0.2:7471 --time "$1" --size 64k \
 		--region 4m --verify >"$LAB_TMP/perf" 2>&1 &
 	writer=$!
-	until_true 20 sent_more $((before + 1000))
+	until_true 60 sent_more $((before + 1000))
 	until ended $writer; do
 		id=$(attached)
 		weft_a up --replace "$LAB_IF_A" || rc=1
@@ -342,7 +342,7 @@ lab_pair 3498
 mkdir -p "$LAB_TMP/include/weft"
 sed 's/WEFT_ABI = [0-9]*/WEFT_ABI = 99/' include/weft/abi.h >"$LAB_TMP/include/weft/abi.h"
 lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
-lab_wait_line "$LAB_TMP/server" ready "$LAB_SPAWNED" 10 || note "$(<"$LAB_TMP/server")"
+lab_wait_line "$LAB_TMP/server" ready "$LAB_SPAWNED" || note "$(<"$LAB_TMP/server")"
 for part in loaders unload_first renamed unload_under_users refused other_abi killed_replace replace advice; do
 	tap_part $part && $part
 done

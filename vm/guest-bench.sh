@@ -58,7 +58,7 @@ weft_sample() {
 	# shellcheck disable=SC2046 # words
 	lab_spawn $(on_cpu 0) build/weft -n "$LAB_B" perf server -p $weft_port "$LAB_IF_B" > /tmp/server 2>&1
 	server=$LAB_SPAWNED
-	lab_wait_line /tmp/server '^ready' "$server" 20 ||
+	lab_wait_line /tmp/server '^ready' "$server" ||
 		complain "$row: weft perf server does not start" /tmp/server || return
 	# shellcheck disable=SC2046
 	timeout 60 $(on_cpu 1) build/weft -n "$LAB_A" perf "$1" "$LAB_IF_A" 10.9.0.2:$weft_port --verify \

@@ -40,11 +40,11 @@ configure() {
 serve() {
 	build/weft perf server -p "$port" "$1" > /tmp/server.out 2>&1 < /dev/null &
 	echo $! > /tmp/server.pid
-	wait_for 15 grep -q ready: /tmp/server.out
+	wait_for 60 grep -q ready: /tmp/server.out
 }
 
 serve_end() {
-	kill "$(cat /tmp/server.pid)" && wait_for 10 gone "$(cat /tmp/server.pid)"
+	kill "$(cat /tmp/server.pid)" && wait_for 60 gone "$(cat /tmp/server.pid)"
 }
 gone() { ! kill -0 "$1"; }
 
@@ -76,7 +76,7 @@ refused() { up_says "$1" "$2" && ! build/weft dev show "$1"; }
 
 # far COMMAND...: on guest b, with the functions above.
 far() {
-	printf '%s\n' "$*" 'echo "status $?"' | nc -w 5 "$ctl" "$shell_port" > /tmp/far
+	printf '%s\n' "$*" 'echo "status $?"' | nc -w 60 "$ctl" "$shell_port" > /tmp/far
 	sed '$d' /tmp/far
 	[ "$(tail -n 1 /tmp/far)" = "status 0" ]
 }
@@ -98,7 +98,7 @@ far_ended() {
 # transfer NAME NIC HOST OPTIONS...: every byte arrives, in spite of losses.
 transfer() {
 	local name=$1 status
-	timeout 60 build/weft perf write "$2" "$3:$port" --size "$size" --count "$count" \
+	timeout 200 build/weft perf write "$2" "$3:$port" --size "$size" --count "$count" \
 		--region 4m --verify -j "${@:4}" > /tmp/perf.json 2> /tmp/perf.err
 	status=$?
 	json=$(< /tmp/perf.json)
@@ -124,7 +124,7 @@ end() {
 check_nic() {
 	local name="$1, MTU $4" nic=$2
 	begin "$name" "$nic" "$1" "$3" "$4" own
-	check "$name: other traffic still passes" wait_for 10 ping -q -c 1 -W 1 "10.$3.2"
+	check "$name: other traffic still passes" wait_for 60 ping -q -c 1 -W 1 "10.$3.2"
 	transfer "$name" "$nic" "10.$3.2"
 	transfer "$name, 4 QPs" "$nic" "10.$3.2" --qps 4
 	[ "$4" -eq 1500 ] || transfer "$name, IPv6" "$nic" "[fd09:${3/./:}::2]"

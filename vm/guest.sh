@@ -62,9 +62,9 @@ write_exact() {
 	lab_spawn build/weft -n "$LAB_B" perf server -p "$port" "$LAB_IF_B" \
 		> /tmp/server.out 2>&1
 	server=$LAB_SPAWNED
-	check "$name: the server listens" wait_for 15 listening ||
+	check "$name: the server listens" wait_for 60 listening ||
 		sed 's/^/# server: /' /tmp/server.out
-	timeout 60 build/weft -n "$LAB_A" perf write "$LAB_IF_A" "$2:$port" --size "$size" \
+	timeout 200 build/weft -n "$LAB_A" perf write "$LAB_IF_A" "$2:$port" --size "$size" \
 		--count "$count" --verify -j > /tmp/perf.json 2> /tmp/perf.err
 	status=$?
 	json=$(< /tmp/perf.json)
@@ -79,7 +79,7 @@ captured() {
 	shift
 	lab_spawn_in "$LAB_A" build/weft capture -w /tmp/capture.pcapng "$LAB_IF_A" 2> /tmp/capture.err
 	capture=$LAB_SPAWNED
-	check "$name: weft capture begins" wait_for 15 grep -q '^capturing' /tmp/capture.err
+	check "$name: weft capture begins" wait_for 60 grep -q '^capturing' /tmp/capture.err
 	"$@"
 	lab_stop "$capture"
 	check "$name: weft capture sees both directions" captured_both
@@ -96,7 +96,7 @@ check_direct() {
 	check "veth: native XDP on host A" is_native "$LAB_A" "$LAB_IF_A"
 	check "veth: native XDP on host B" is_native "$LAB_B" "$LAB_IF_B"
 	check "veth: other traffic still passes" \
-		lab_in "$LAB_A" ping -q -c 3 -i 0.2 -W 5 10.9.0.2
+		lab_in "$LAB_A" ping -q -c 3 -i 0.2 -W 20 10.9.0.2
 	captured "veth" write_exact "veth" 10.9.0.2
 	write_exact "veth, IPv6" "[fd09::2]"
 	down_both "veth"

@@ -47,7 +47,7 @@ both_work() {
 	check "$1: xdp-filter takes a rule" on_a xdp-filter port 9 -p udp -m dst
 	lab_in "$LAB_B" bash -c 'for i in 1 2 3; do echo > /dev/udp/10.9.0.1/9; done'
 	check "$1: xdp-filter drops what it should" dropped_by_filter
-	check "$1: other traffic passes" on_a ping -q -c 2 -i 0.2 -W 5 10.9.0.2
+	check "$1: other traffic passes" on_a ping -q -c 2 -i 0.2 -W 20 10.9.0.2
 	write_exact "$1" 10.9.0.2
 }
 
@@ -56,8 +56,8 @@ replaced_under_traffic() {
 	local status
 	lab_spawn build/weft -n "$LAB_B" perf server -p "$port" "$LAB_IF_B" > /tmp/server.out 2>&1
 	local server=$LAB_SPAWNED
-	wait_for 15 listening
-	timeout 60 build/weft -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:$port" --size 64k \
+	wait_for 60 listening
+	timeout 200 build/weft -n "$LAB_A" perf write "$LAB_IF_A" "10.9.0.2:$port" --size 64k \
 		--time 6 --region 4m --verify -j > /tmp/perf.json 2> /tmp/perf.err &
 	local writer=$!
 	sleep 2
@@ -104,10 +104,10 @@ joined_later() {
 	check "joining: xdp-filter stays" runs xdpfilt_alw_all
 	# a process that is killed: the reaper leaves the dispatcher for it
 	lab_spawn build/weft -n "$LAB_A" perf server -p "$port" "$LAB_IF_A" > /tmp/server.out 2>&1
-	check "joining: a process joins" wait_for 15 runs weft_nic
+	check "joining: a process joins" wait_for 60 runs weft_nic
 	check "joining: xdp-filter goes first" on_a xdp-filter unload "$LAB_IF_A"
 	kill -KILL "$LAB_SPAWNED"
-	check "joining: it is killed, and nothing is left on the interface" wait_for 15 runs_nothing
+	check "joining: it is killed, and nothing is left on the interface" wait_for 60 runs_nothing
 	lab_stop "$LAB_SPAWNED"
 }
 

@@ -5,7 +5,7 @@
 # usage: pair.sh [--kernel VERSION] [--timeout SECONDS] [--vmxnet3 yes]
 #
 #   --kernel VERSION   Debian kernel to boot, default 6.1
-#   --timeout SECONDS  limit for boot and run together, default 500
+#   --timeout SECONDS  limit for boot and run together, default 800
 #   --vmxnet3 yes      transfers over vmxnet3 as well, which may crash the guest, default no
 #
 # O=DIR is the build directory (build), SEED=N seeds the losses. Exit status as run.sh; needs root.
@@ -25,7 +25,7 @@ export O=$build LAB_BUILD=$build
 . "$top/vm/lib.sh"
 # shellcheck source=tests/net/lab.sh
 . "$top/tests/net/lab.sh"
-version=6.1 limit=500 vmxnet3=no seed=${SEED:-1} loss_ppm=10000
+version=6.1 limit=800 vmxnet3=no seed=${SEED:-1} loss_ppm=10000
 
 while [ $# -gt 0 ]; do
 	[ $# -ge 2 ] || usage
@@ -99,7 +99,7 @@ guest() {
 guest a on
 vm_start "$limit"
 a_pid=$vm_pid a_console=$vm_console a_results=$vm_results
-for ((i = 0; i < 100; i++)); do [ ! -S "$LAB_TMP/sml" ] || break; sleep 0.1; done
+for ((i = 0; i < 600; i++)); do [ ! -S "$LAB_TMP/sml" ] || break; sleep 0.1; done
 guest b off
 vm_start "$limit"
 b_pid=$vm_pid b_console=$vm_console

@@ -5,7 +5,7 @@
 # usage: run.sh [--kernel VERSION] [--timeout SECONDS] [--script FILE] [FILE...]
 #
 #   --kernel VERSION   Debian kernel to boot, default 6.1
-#   --timeout SECONDS  limit for boot and run together, default 500
+#   --timeout SECONDS  limit for boot and run together, default 800
 #   --script FILE      run this in the guest instead of vm/guest.sh
 #   FILE...            copied to /weft/extra in the guest
 #
@@ -21,7 +21,7 @@ build=$(realpath -m "${O:-$top/build}")
 export O=$build
 # shellcheck source=vm/lib.sh
 . "$top/vm/lib.sh"
-version=6.1 limit=500 script='' extra=()
+version=6.1 limit=800 script='' extra=()
 
 while [ $# -gt 0 ]; do
 	case $1 in

@@ -68,7 +68,7 @@ stale() {
 	dup=$(counter "$LAB_B" "$LAB_IF_B" rx_dup)
 	t -- in_full "rx_dup window" "$LAB_A" "$LAB_IF_A" "$QPN" stale ++ \
 		"$COUNT packets of the past are acknowledged or dropped again"
-	t "$(counter "$LAB_B" "$LAB_IF_B" rx_dup) > dup" "some of them are acknowledged"
+	t "$(counter "$LAB_B" "$LAB_IF_B" rx_dup) > $dup" "some of them are acknowledged"
 }
 
 battery() {

@@ -40,9 +40,13 @@ early() {
 	refused=$(resets)
 	lab_spawn "$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --count 10 >"$LAB_TMP/early" 2>&1
 	CLIENT=$LAB_SPAWNED
-	until_true 60 eval '(($(resets) > refused))'
+	until_true 60 refused_since "$refused"
 	perf_server
 	finish "$CLIENT" early
+}
+
+refused_since() {
+	(($(resets) > $1))
 }
 
 resets() {	# sent by B

@@ -260,10 +260,10 @@ cut_off() {	# the peer's QP is in $LAST
 	a qp set "$LAB_IF_A" "$(ask "$LAB_A" qp "$LAB_IF_A" '.[0].qpn')" cwnd 64
 	ip -n "$LAB_A" link set "$LAB_IF_A" down
 	until_true 60 ended "$CLIENT"
+	ip -n "$LAB_A" link set "$LAB_IF_A" up
 	tells "$LAB_A" "$LAB_IF_A" 'window set from 128 to 64' 'last acknowledgement' 'the link is down' \
 		'rto #[1-7].*: [0-9]+ packets? not acknowledged, oldest PSN' \
 		'failed: local interface failed, no progress for [0-9]{3,} ms' || rc=1
-	ip -n "$LAB_A" link set "$LAB_IF_A" up
 	ends
 	return $rc
 }
@@ -271,20 +271,18 @@ cut_off() {	# the peer's QP is in $LAST
 link_lost() {
 	# there are no time-outs when everything had come back by then
 	t -- eval 'cut_off || cut_off || cut_off || cut_off' ++ "link down: time-outs until the end"
-	t -- eval 'ended_by_peer "$LAB_B" "$LAB_IF_B" "$LAST" || noticed "$LAB_B" "$LAB_IF_B" "$LAST"' ++ \
-		"its peer, with nothing outstanding, was told of the end"
+	t -- told_of_end "$LAB_B" "$LAB_IF_B" "$LAST" ++ "its peer, with nothing outstanding, was told of the end"
 }
 
-# ended_by_peer NS DEV QPN: it has ended, since the peer closed, and is not among the failed
-ended_by_peer() {
-	"$WEFT" -n "$1" -j qp trace "$2" "$3" | jq -e '.[0].state == "closed"' &&
-		"$WEFT" -n "$1" qp trace "$2" "$3" | grep 'the peer has ended the connection' &&
+# told_of_end NS DEV QPN: it has ended, since the peer closed, and is not among the failed; or it missed the peer, as
+# after 2 s. With the link down for longer still it fails of that, or who was not heard is gone without a word: once more.
+told_of_end() {
+	"$WEFT" -n "$1" qp trace "$2" "$3" | tee "$LAB_TMP/end"
+	! grep -q 'failed: no answer from the peer' "$LAB_TMP/end" || return 0
+	! grep -q 'failed: ' "$LAB_TMP/end" || return "$TOO_LATE"
+	grep -q 'the peer has ended the connection' "$LAB_TMP/end" &&
+		"$WEFT" -n "$1" -j qp trace "$2" "$3" | jq -e '.[0].state == "closed"' &&
 		"$WEFT" -n "$1" -j qp trace "$2" | jq -e "map(.qpn) | index($3) == null"
-}
-
-# noticed NS DEV QPN: where telling takes longer than the 2 s after which an idle peer is missed
-noticed() {
-	"$WEFT" -n "$1" qp trace "$2" "$3" | grep 'failed: no answer from the peer'
 }
 
 device_lost() {
@@ -490,7 +488,7 @@ for part in histograms toggled good_order top_terminal metrics; do
 done
 both_up
 for part in refused memory_gone receiver_killed link_lost device_lost; do
-	tap_part $part && $part
+	tap_part $part && timely $part
 done
 tap_part device_lost || both_down
 lab_down

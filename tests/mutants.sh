@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # shellcheck shell=bash
-# Mutations of a copy of the sources, all at once, each behind a comparison with the number
-# `weft_mutation`, which decides at run time (sourced, with jobs.sh, in the copy).
+# Mutations of a copy of the sources, all at once, each behind a condition weft_mutated(NUMBER), which
+# decides at run time (sourced, with jobs.sh, in the copy).
 #
 #   swap TEST FILE TEXT BAD [CONTEXT], gone, cut, inv   # below
 #   mutants_pick [WHICH]...     # into picked: by number, invariant, or test by pattern; all
@@ -15,7 +15,7 @@ swap() {
 	local context=${5:-$3} new src
 
 	names+=("$label${2##*/}: $3 -> $4") tests+=("$1")
-	new=${context/"$3"/"(weft_mutation == ${#names[@]} ? ($4) : ($3))"}
+	new=${context/"$3"/"(weft_mutated(${#names[@]}) ? ($4) : ($3))"}
 	src=$(<"$2")
 	if [[ $src != *"$context"* || $src == *"$context"*"$context"* ]]; then
 		echo "# $2: does not occur exactly once: $context"

@@ -101,16 +101,36 @@ static int fill_ways_out(void)
 	return err ? err : put(fx_map_fd("cpus"), 0, &cpu);
 }
 
-/* The object of mutate.sh holds all its mutations; WEFT_BPF_MUTATION names the one that is on. */
-static int choose_mutation(void)
+/*
+ * The object of mutate.sh holds all its mutations. WEFT_BPF_MUTATIONS lists those that stay in the
+ * programs, the verifier removes the others; which of them is on, if any, fx_mutate() says.
+ */
+static int choose_mutations(void)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(s.obj, ".rodata.mutation");
-	const char *text = getenv("WEFT_BPF_MUTATION");
-	uint32_t n = text ? strtoul(text, NULL, 10) : 0;
+	const char *text = getenv("WEFT_BPF_MUTATIONS");
+	unsigned long n;
+	size_t size = 0;
+	uint8_t *has;
+	char *end;
 
 	if (!map)
 		return text ? -ENOENT : 0;
-	return bpf_map__set_initial_value(map, &n, sizeof(n));
+	has = bpf_map__initial_value(map, &size);
+	for (; text && *text; text = end) {
+		n = strtoul(text, &end, 10);
+		if (end == text || n >= size)
+			return -EINVAL;
+		has[n] = 1;
+	}
+	return 0;
+}
+
+int fx_mutate(uint32_t n)
+{
+	int map = fx_map_fd(".data.mutation");
+
+	return map < 0 ? map : put(map, 0, &n);
 }
 
 static int load_object(void)
@@ -124,7 +144,7 @@ static int load_object(void)
 	/* bpf_prog_test_run() refuses devmap and cpumap programs; their code does not differ */
 	bpf_object__for_each_program(p, s.obj)
 		bpf_program__set_expected_attach_type(p, BPF_XDP);
-	err = choose_mutation();
+	err = choose_mutations();
 	if (!err)
 		err = bpf_object__load(s.obj);
 	if (err)

@@ -97,6 +97,7 @@ extern struct fx {
 
 int fx_load(void); /* once; 0 or -errno */
 void fx_unload(void);
+int fx_mutate(uint32_t n); /* with mutate.sh's object: mutation n is on; 0: none */
 int fx_map_fd(const char *name);
 int fx_reset(void **state); /* before every test */
 int fx_check_memory(

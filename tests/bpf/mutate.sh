@@ -5,8 +5,10 @@
 #   mutate.sh             # all
 #   mutate.sh WHICH...    # a number, an invariant (I14), or tests by pattern ('grow__*')
 #
-# A private copy of the sources gets all the mutations below, each behind a comparison with a
-# constant that the loader sets: so it is compiled once, and the verifier removes the others.
+# A private copy of the sources gets all the mutations below, each behind a constant that the loader
+# sets: so it is compiled once, and the verifier removes those that are not asked for. Several
+# are loaded together, which costs little more than one, and tried one by one, each right after its
+# test was green without any. What cannot be told so is tried alone.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
@@ -15,6 +17,7 @@ test=$(realpath "${O:-build}/tests/bpf/weft-bpf-test") || exit 1
 # shellcheck source=tests/mutants.sh
 . tests/mutants.sh
 here=$PWD/tests/bpf
+TOGETHER=${TOGETHER:-8}
 work=$(mktemp -d) || exit 1
 trap 'jobs_stop; rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -401,10 +404,14 @@ cut tele__dead_owner $w 'tele_event(WEFT_QPN_SLOT(ctl->qpn), owner, 0, 0, 0, 0)'
 cut tele__time_out $d 'tele_rto(slot, now)'
 cut tele__time_out $t 'tele_event(slot, retx, 0, seg->psn, seg->psn, 0)'
 
-# A section of its own becomes a map of its own, so that the loader finds the number.
+# Sections of their own become maps of their own, so that the test finds them.
 src=$(<$c/psn.h)
 mark='#include <linux/types.h>'
-new=$'__attribute__((section(".rodata.mutation"), used))\nconst volatile __u32 weft_mutation = 0;'
+read -rd '' new <<'EOF'
+__attribute__((section(".rodata.mutation"), used)) const volatile __u8 weft_has_mutation[1024] = {};
+__attribute__((section(".data.mutation"), used)) volatile __u32 weft_mutation = 0;
+#define weft_mutated(n) (weft_has_mutation[n] && weft_mutation == (n))
+EOF
 printf '%s\n' "${src/"$mark"/"$mark"$'\n'"$new"}" >$c/psn.h
 
 mutants_pick "$@"
@@ -419,28 +426,48 @@ export WEFT_BPF_OBJ=$work/weft.bpf.o CMOCKA_MESSAGE_OUTPUT=STDOUT
 unbroken() {
 	local out rc
 
-	out=$(WEFT_BPF_MUTATION=0 "$test" '*__*' 2>&1)
+	out=$(WEFT_BPF_MUTATIONS='' "$test" '*__*' 2>&1)
 	rc=$?
 	report "$rc" "unbroken, all is green"
 	[ "$rc" -eq 0 ] || sed 's/^/# /' <<<"$out"
 }
-# Exit status: 0 green, 1 red, 3 refused by the kernel.
-mutation() { # NUMBER
-	local rc what="${tests[$1 - 1]} sees ${names[$1 - 1]//#/}"
+# Try the mutants NUMBER...: into said what was seen of them; rc.
+try() {
+	local i args=()
 
-	WEFT_BPF_MUTATION=$1 "$test" "${tests[$1 - 1]}" >/dev/null 2>&1
+	for i; do args+=("$i=${tests[i - 1]}"); done
+	said=$(WEFT_BPF_MUTATIONS="$*" timeout 60 "$test" --mutants "${args[@]}" 2>&1)
 	rc=$?
-	case $rc in
-	1) ;;
-	0) what+=" (it stayed green)" ;;
-	3) what+=" (the verifier saw it first)" ;;
-	*) what+=" (status $rc)" ;;
-	esac
-	report $((rc != 1)) "$what"
-	[ "$rc" -eq 1 ] || echo "# replay: tests/bpf/mutate.sh $1"
+}
+mutations() { # NUMBER...
+	local i said rc together what
+
+	try "$@"
+	together=$said
+	for i; do
+		what="${tests[i - 1]} sees ${names[i - 1]//#/}"
+		said=$together
+		grep -qx "mutant $i: green, red" <<<"$said" || try "$i"
+		if grep -qx "mutant $i: green, red" <<<"$said"; then
+			report 0 "$what"
+			continue
+		fi
+		case $rc,$(grep "^mutant $i: " <<<"$said") in
+		3,*) what+=" (the verifier saw it first)" ;;
+		*'green, green') what+=" (it stayed green)" ;;
+		*': red'*) what+=" (red without it too)" ;;
+		*) what+=" (status $rc)" ;;
+		esac
+		report 1 "$what"
+		echo "# replay: tests/bpf/mutate.sh $i"
+	done
 }
 job unbroken
-for i in "${picked[@]}"; do
-	job mutation "$i"
+# Those that are far apart in the sources multiply the ways through a program least.
+groups=$(((${#picked[@]} + TOGETHER - 1) / TOGETHER))
+for ((g = 0; g < groups; g++)); do
+	group=()
+	for ((i = g; i < ${#picked[@]}; i += groups)); do group+=("${picked[i]}"); done
+	job mutations "${group[@]}"
 done
 jobs_end

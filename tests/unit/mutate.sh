@@ -166,6 +166,7 @@ cut event__lost_and_forgotten $e 'mark(e)' $'e->n = n;\n\tmark(e);'
 cat >mutation.h <<'C'
 #include <stdlib.h>
 static unsigned weft_mutation;
+#define weft_mutated(n) (weft_mutation == (n))
 __attribute__((constructor)) static void weft_mutation_read(void)
 {
 	weft_mutation = atoi(getenv("WEFT_MUTATION"));

@@ -281,5 +281,5 @@ help:
 	@echo 'O=DIR build folder (build)  V=1 show commands  WERROR=1 warnings are errors'
 	@echo 'CC, CLANG, CPPFLAGS, CFLAGS, LDFLAGS, CROSS_COMPILE, SYSROOT as usual'
 
--include $(shell find $(O) -path $(O)/vm -prune -o -path $(O)/matrix -prune -o -name '*.d' -print \
-	2>/dev/null)
+-include $(shell find $(O) -path $(O)/vm -prune -o -path $(O)/matrix -prune -o -path $(O)/deb -prune \
+	-o -name '*.d' -print 2>/dev/null)

@@ -37,20 +37,26 @@ struct tele_done {
 	__u32 slot, now, ssn;
 };
 
-/* The WRITE `i` after d->ssn is complete. */
-static long tele_write(__u32 i, struct tele_done *d)
+/* Work request `ssn` is complete. */
+static __always_inline void tele_write(const struct weft_qptx *q, struct weft_tele *t, __u32 ssn,
+				       __u32 now)
+{
+	/* the application's word, which it may spoil for itself */
+	__u32 posted = READ_ONCE(q->tx.wqe[ssn & (WEFT_SQ_DEPTH - 1)].posted), age = now - posted;
+
+	if (posted && (__s32)age >= 0)
+		__sync_fetch_and_add(&t->lat.n[weft_hist_at(age)], 1);
+}
+
+/* So is the one `i` after d->ssn. */
+static long tele_one_of(__u32 i, struct tele_done *d)
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &d->slot);
 	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &d->slot);
-	__u32 posted, age;
 
 	if (!q || !t)
 		return 1;
-	/* the application's word, which it may spoil for itself */
-	posted = READ_ONCE(q->tx.wqe[(d->ssn + i) & (WEFT_SQ_DEPTH - 1)].posted);
-	age = d->now - posted;
-	if (posted && (__s32)age >= 0)
-		__sync_fetch_and_add(&t->lat.n[weft_hist_at(age)], 1);
+	tele_write(q, t, d->ssn + i, d->now);
 	return 0;
 }
 
@@ -83,7 +89,11 @@ STEP int tele_ack(struct work *wk, __u32 slot)
 	if (!q)
 		return 0;
 	d.ssn = READ_ONCE(q->tx.done) - n;
-	bpf_loop(n, tele_write, &d, 0);
+	/* as a rule one: it need not pay for a loop of calls */
+	if (likely(n == 1))
+		tele_write(q, t, d.ssn, d.now);
+	else
+		bpf_loop(n, tele_one_of, &d, 0);
 	return 0;
 }
 

@@ -394,7 +394,8 @@ swap tele__off $m '!(READ_ONCE(cfg->flags) & WEFT_DEV_NO_TELE)' 1
 swap tele__nonsense_is_left_out $m 'rtt < WEFT_TICKS_US(10000000)' 1
 swap tele__nonsense_is_left_out $m '(__s32)age >= 0' 1
 gone tele__nonsense_is_left_out $m '!wk->acked'
-cut tele__ack_counts $m 'bpf_loop(n, tele_write, &d, 0)'
+cut tele__ack_counts $m 'tele_write(q, t, d.ssn, d.now)'
+cut tele__ack_counts $m 'bpf_loop(n, tele_one_of, &d, 0)'
 cut tele__bytes_received $r 'tele_rx(slot, len)'
 swap tele__refusals $r 'first' 1 $'if (first)\n\t\ttele_event'
 cut tele__refusals $r 'tele_event(slot, refused, 0, code, psn, 0)'

@@ -141,8 +141,9 @@ static __always_inline __u8 wire_op(__u32 op)
 }
 
 /* What waits for a receive of the peer's, for the timer; locked. */
-static __always_inline void publish_rnr(const struct weft_tx *tx, struct weft_ring *ring)
+static __always_inline void publish_rnr(struct weft_tx *tx, struct weft_ring *ring)
 {
+	tx->told_rnr = tx->rnr;
 	WRITE_ONCE(ring->tx_rnr, tx->rnr);
 	WRITE_ONCE(ring->tx_probes, tx->probes);
 }
@@ -381,7 +382,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 				weft_ring_absorb(&q->tx, ring);
 		}
 		publish(&q->tx, ring);
-		if (unlikely(q->tx.rnr || a.flags & WEFT_F_RQ || READ_ONCE(ring->tx_rnr)))
+		if (unlikely(q->tx.rnr || a.flags & WEFT_F_RQ || q->tx.told_rnr))
 			publish_rnr(&q->tx, ring);
 		if (unlikely(a.rnr))
 			WRITE_ONCE(ring->tx_rnrs, ring->tx_rnrs + 1);

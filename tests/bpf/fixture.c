@@ -109,21 +109,25 @@ static int choose_mutations(void)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(s.obj, ".rodata.mutation");
 	const char *text = getenv("WEFT_BPF_MUTATIONS");
-	unsigned long n;
+	const void *none;
 	size_t size = 0;
-	uint8_t *has;
+	uint8_t has[4096];
+	unsigned long n;
 	char *end;
 
 	if (!map)
 		return text ? -ENOENT : 0;
-	has = bpf_map__initial_value(map, &size);
+	none = bpf_map__initial_value(map, &size);
+	if (!none || size > sizeof(has))
+		return -E2BIG;
+	memcpy(has, none, size);
 	for (; text && *text; text = end) {
 		n = strtoul(text, &end, 10);
 		if (end == text || n >= size)
 			return -EINVAL;
 		has[n] = 1;
 	}
-	return 0;
+	return bpf_map__set_initial_value(map, has, size);
 }
 
 int fx_mutate(uint32_t n)

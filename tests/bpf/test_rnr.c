@@ -287,6 +287,29 @@ static void rnr__an_ack_resumes(void **state)
 	}
 }
 
+/* What was refused has been taken after all, as the cumulative PSN of another's answer tells: the timer need not ask. */
+static void rnr__an_ack_ends_it(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		uint32_t ts[2];
+		struct pkt p;
+
+		fx_reset(NULL);
+		for (int i = 0; i < 2; i++) {
+			fx_post_send(q, 100 * i, 100);
+			ts[i] = fx_fill(q);
+		}
+		refused(q, 0, ts[0], 1, XDP_DROP, "rx_ack rx_rnr absorbed");
+		assert_int_equal(q->ring->tx_rnr, 1);
+		pkt_ack(&p, q->peer, FX_PSN + 1, FX_PSN + 2, 2);
+		arrives(&p, ts[1], XDP_DROP, "rx_ack absorbed");
+		assert_int_equal(q->ring->sq_done, 2);
+		assert_int_equal(q->ring->tx_rnr, 0);
+	}
+}
+
 /*
  * LOOK, `us` microseconds after the last attempt, is too early when the next is due after `due`. Where
  * a busy machine is late with it, it is done again.
@@ -411,6 +434,7 @@ const struct CMUnitTest fx_tests_rnr[] = {
 	FX_TEST(rnr__after_its_resume),
 	FX_TEST(rnr__old_queue),
 	FX_TEST(rnr__an_ack_resumes),
+	FX_TEST(rnr__an_ack_ends_it),
 	FX_TEST(rnr__probe),
 	FX_TEST(rnr__probe_is_taken),
 	FX_TEST(rnr__unsent),

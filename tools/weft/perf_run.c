@@ -16,7 +16,8 @@
 
 #define IDLE_POLLS    16   /* empty polls before the process sleeps */
 #define SMALL         4096 /* bytes */
-#define SMALL_SPIN_NS 20000
+/* NAPI takes turns of 64 packets between the sides of a link: so long may a queue look empty */
+#define SMALL_SPIN_NS 100000
 #define NEVER         UINT64_MAX
 #define PREFILL       (1u << 20) /* bytes in a message */
 

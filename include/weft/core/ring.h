@@ -26,25 +26,25 @@ struct weft_ring {
 	__u32 tx_err_info;
 	__u32 tx_err_ssn; /* work request that failed */
 	__u32 tx_una;     /* oldest PSN not delivered (for the timer) */
-	__u32 tx_fence;   /* target of the barriers */
 	__u32 tx_rnr;     /* 1: the peer has no receive posted */
 	__u32 tx_rnrs;    /* how often it said so, ever: it is alive */
 	__u32 tx_probes;  /* how often it was asked since it last took something */
-	__u32 pad1[6];
+	__u32 pad1[7];
 	/* written by XDP: receiving side */
 	__u32 arrived;  /* messages of the peer wholly placed, in order */
 	__u32 rx_err;   /* enum weft_nak that was sent; 0: none */
-	__u32 rx_fence; /* target of the barriers */
 	__u32 rx_msn;   /* the peer's work requests of any kind, in order: what the BYE tells him */
 	__u32 received; /* receives complete, in order */
 	__u32 refused;  /* 1: there was none, and the peer waits; weft_ring_refusal() clears it */
-	__u32 pad2[10];
+	__u32 pad2[11];
 	/* set by the application, cleared by XDP when it sends the event */
 	__u32 arm_tx;
-	__u32 pad3[15];
+	__u32 tx_fence; /* target of XDP's barriers: not on a line that who polls keeps asking for */
+	__u32 pad3[14];
 	__u32 arm_rx;
 	__u32 arm_sol; /* the same, for solicited messages only */
-	__u32 pad4[14];
+	__u32 rx_fence;
+	__u32 pad4[13];
 	struct weft_wqe sq[WEFT_SQ_DEPTH];
 	__u32 bind[WEFT_RQ_BIND]; /* which entry of a shared receive queue a number took, recv.h */
 };

@@ -165,7 +165,8 @@ struct weft_tx {
 	__u32 post_dom;    /* domain in which the application last rang */
 	__u32 atomics;     /* begun, ever */
 	__u16 atomics_out; /* of those: not answered */
-	__u16 heard;       /* 1: `epoch` is one that the peer has told */
+	__u8 heard;        /* 1: `epoch` is one that the peer has told */
+	__u8 told_rnr;     /* what the shared ring says of `rnr` */
 	__u32 psn0;        /* first PSN */
 	__u32 wraps;       /* how often nxt has wrapped to 0 */
 	__u64 retransmits, spurious, timeouts, ce;

@@ -39,13 +39,16 @@ fi
 [ "$(id -u)" -eq 0 ] || { complain "not root; run as root"; exit 1; }
 [ -x "$O/weft" ] || { complain "$O/weft is not built; run make"; exit 1; }
 
-# sample COMMAND...: in a fresh topology, which is taken down again whatever happened
+# sample COMMAND...: in a fresh topology, which is taken down again whatever happened. Before and
+# after it, how far apart the CPUs are: a virtual machine's are moved.
 sample() {
 	local rc
 
 	SAMPLE='' PAIRS=''
+	line_ns+=" $("$O/bench/line")"
 	"$@"
 	rc=$?
+	line_ns+=" $("$O/bench/line")"
 	lab_down
 	return $rc
 }
@@ -59,7 +62,7 @@ alternate() {
 	local turn cc on off
 	local -A tcp=([cubic]='' [bbr]='')
 
-	values=() peers=()
+	values=() peers=() line_ns=''
 	for ((turn = 1; turn <= ALT; turn++)); do
 		# shellcheck disable=SC2086 # commands of rows.sh are words
 		sample $how || return 1
@@ -124,7 +127,7 @@ while IFS='|' read -r name unit better peer bar how peer_how; do
 	alternate || {
 		complain "$name: not measured; see the message above"
 		failures=$((failures + 1))
-		values=() peers=()
+		values=() peers=() line_ns=''
 	}
 	result >>"$LAB_TMP/results"
 done <<<"$ROWS"

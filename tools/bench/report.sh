@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # shellcheck shell=bash disable=SC2154 # the columns of a row
 # What a bench makes of its samples: a result in JSON, a table (sourced).
+# line_ns: what tools/bench/line.c said before and after each sample, weft's and the peer's.
 
 json_list() {
 	printf '%s\n' "$@" | jq -s .
@@ -13,11 +14,12 @@ result() {
 
 	[ ${#values[@]} -gt 0 ] && value=$(median "${values[@]}")
 	[ ${#peers[@]} -gt 0 ] && peer_value=$(median "${peers[@]}")
+	# shellcheck disable=SC2086 # a list of numbers; vm/bench.sh has none
 	jq -cn --arg name "$name" --arg unit "$unit" --arg better "$better" --arg peer "$peer" \
 		--argjson value "$value" --argjson peer_value "$peer_value" --argjson bar "$bar" \
 		--argjson samples "$(json_list ${values[@]+"${values[@]}"})" \
 		--argjson peer_samples "$(json_list ${peers[@]+"${peers[@]}"})" \
-		--argjson paired "$paired" '
+		--argjson paired "$paired" --argjson line "$(json_list ${line_ns:-})" '
 		def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
 		(if $peer_value == null then null
 		 elif $paired then [$samples, $peer_samples] | transpose | map(.[0] / .[1]) | median
@@ -28,7 +30,7 @@ result() {
 		  ratio: $ratio, bar: $bar,
 		  met: (if $got == null or $bar == null then null
 			elif $better == "higher" then $got >= $bar else $got <= $bar end),
-		  samples: $samples, peer_samples: $peer_samples }'
+		  samples: $samples, peer_samples: $peer_samples, line_ns: $line }'
 }
 
 cpu() {

@@ -36,6 +36,8 @@ machine() {
 	jq -r '(.defaults.mtu // 3498) as $mtu | "| | |", "|---|---|", "| CPU | \(.cpu) |", "| kernel | \(.kernel) |",
 		"| commit | \(.commit) |",
 		(.perftest // empty | "| perftest | \(.) |"),
+		([.results[].line_ns // [] | .[]] | select(length > 0) | sort |
+			"| a cache line to the other CPU and back | \(.[0]) to \(.[-1]) ns, median \(.[length / 2 | floor]) |"),
 		(.defaults | "| runs | \(.alternations) of \(.seconds) s each, alternating" +
 			(if .trial then "; a trial, too short" else "" end) + " |",
 		(.weft // empty | "| defaults | \(.evs) entropy values, cwnd \(.cwnd), UDP checksum " +

@@ -25,7 +25,7 @@ trap 'exit 143' TERM
 cp -r bpf include "$work" || exit 1
 cd "$work" || exit 1
 
-f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
+f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h i=bpf/fill.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
 u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h a=bpf/ask.bpf.h
 
 # ---- what is ours ----
@@ -136,32 +136,32 @@ gone score__unsent $c/tx_score.h 'weft_psn_diff(a->msn, tx->ends) > 0'
 swap score__unsent $t 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 swap score__nak $t '!q->tx.err' 1 'known && !q->tx.err'
 error='c == WEFT_CLAIM_ERROR'
-gone score__corrupt_ring $t "$error" "$error"$')\n\t\tpublish_err'
+gone score__corrupt_ring $i "$error" "$error"$')\n\t\tpublish_err'
 gone fill__corrupt_ring_wakes $t "$error" "r.progress || $error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
 # ---- what it sends ----
-gone small__is_replaced $t 'frame_resize(ctx, flen, hl + len)'
-cut small__is_replaced $t 'count(st, regrown)'
-swap small__is_replaced $t 1 0 'wk->seg.psn, 1)'
+gone small__is_replaced $i 'frame_resize(ctx, flen, hl + len)'
+cut small__is_replaced $i 'count(st, regrown)'
+swap small__is_replaced $i 1 0 'wk->seg.psn, 1)'
 swap small__fits $f '!bpf_xdp_adjust_head(ctx, -more)' 0
-gone fill__local_errors $t '!seg->lkey'
-gone fill__local_errors $t 'key != seg->lkey'
-gone fill__local_errors $t 'mr->pd != ctl->pd'
-gone fill__local_errors $t '!(mr->rights & right)'
-gone fill__local_errors $t 'seg->loff > mr->len'
-gone fill__local_errors $t 'seg->len > mr->len - seg->loff'
-gone fill__local_errors $t 'len > WEFT_PAYLOAD_MAX' '!mr || len > WEFT_PAYLOAD_MAX'
-gone fill__local_errors $t 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
+gone fill__local_errors $i '!seg->lkey'
+gone fill__local_errors $i 'key != seg->lkey'
+gone fill__local_errors $i 'mr->pd != ctl->pd'
+gone fill__local_errors $i '!(mr->rights & right)'
+gone fill__local_errors $i 'seg->loff > mr->len'
+gone fill__local_errors $i 'seg->len > mr->len - seg->loff'
+gone fill__local_errors $i 'len > WEFT_PAYLOAD_MAX' '!mr || len > WEFT_PAYLOAD_MAX'
+gone fill__local_errors $i 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
 gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > tx->sq_mask + 1u'
 gone fill__corrupt_ring $c/tx_claim.h 'q->mlen > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\n'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\tif'
 # ---- queues of several rings ----
-swap deep__every_ring $t 'weft_sq_ring(wk->at, ctl->sq_mask)' 0
-swap deep__every_ring $t 'ctl->sq_mask < WEFT_SQ_DEPTH' 1
+swap deep__every_ring $i 'weft_sq_ring(wk->at, ctl->sq_mask)' 0
+swap deep__every_ring $i 'ctl->sq_mask < WEFT_SQ_DEPTH' 1
 swap deep__corrupt_ring $c/tx_claim.h 'tx->sq_mask + 1u' 'WEFT_SQ_MAX' 'prod - tx->done > tx->sq_mask + 1u'
 gone deep__begun $c/tx_claim.h '!weft_tx_copies(tx)'
 gone deep__begun $c/tx_claim.h 'queued > copies'
@@ -331,10 +331,10 @@ swap ask__quiet $a WEFT_RX_QUIET WEFT_RX_ARRIVAL 'last ? WEFT_RX_QUIET'
 gone ask__quiet $c/rx_track.h 'last == WEFT_RX_QUIET'
 
 # ---- what is asked for ----
-swap post__local_errors $t 'own ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL' WEFT_ACCESS_LOCAL
-swap post__read $t 'own ? 0 : seg->len' 'seg->len'
-gone post__atomics $t 'unlikely(weft_wqe_atomic(seg->op))'
-swap post__read $t 'own ? bpf_htonl(seg->len) : 0' 0
+swap post__local_errors $i 'own ? WEFT_ACCESS_LOCAL_WRITE : WEFT_ACCESS_LOCAL' WEFT_ACCESS_LOCAL
+swap post__read $i 'own ? 0 : seg->len' 'seg->len'
+gone post__atomics $i 'unlikely(weft_wqe_atomic(seg->op))'
+swap post__read $i 'own ? bpf_htonl(seg->len) : 0' 0
 gone post__nonsense $c/tx_claim.h 'q->moff > q->mlen'
 gone post__nonsense $c/tx_claim.h 'q->len > q->mlen - q->moff'
 gone post__nonsense $c/tx_claim.h 'q->op >= WEFT_WQE_OP_COUNT'
@@ -400,10 +400,10 @@ cut tele__bytes_received $r 'tele_rx(slot, len)'
 swap tele__refusals $r 'first' 1 $'if (first)\n\t\ttele_event'
 cut tele__refusals $r 'tele_event(slot, refused, 0, code, psn, 0)'
 cut tele__refusals $t 'tele_event(slot, nak, 0, bpf_ntohl(h->nak.code), psn, 0)'
-cut tele__source_out_of_reach $t 'tele_event(slot, local, 0, msn, 0, 0)'
+cut tele__source_out_of_reach $i 'tele_event(slot, local, 0, msn, 0, 0)'
 cut tele__dead_owner $w 'tele_event(WEFT_QPN_SLOT(ctl->qpn), owner, 0, 0, 0, 0)'
 cut tele__time_out $d 'tele_rto(slot, now)'
-cut tele__time_out $t 'tele_event(slot, retx, 0, seg->psn, seg->psn, 0)'
+cut tele__time_out $i 'tele_event(slot, retx, 0, seg->psn, seg->psn, 0)'
 
 # Sections of their own become maps of their own, so that the test finds them.
 src=$(<$c/psn.h)

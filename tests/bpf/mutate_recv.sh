@@ -51,10 +51,10 @@ closed=$'state != WEFT_QP_RTS)\n\t\t\treturn drop(st, closed);\n\t\tif (tx_resum
 gone admit__closed_replies $w 'state != WEFT_QP_RTS' "$closed"
 
 # ---- what waits for a receive ----
-gone takes__headers $t 'unlikely(weft_wqe_takes(seg->op, seg->wflags))'
-gone takes__headers $t 'seg->op == WEFT_WQE_SEND'
-gone takes__headers $t 'seg->wflags & WEFT_WQE_IMM'
-gone takes__headers $t 'seg->wflags & WEFT_WQE_SOL'
+gone takes__headers $i 'unlikely(weft_wqe_takes(seg->op, seg->wflags))'
+gone takes__headers $i 'seg->op == WEFT_WQE_SEND'
+gone takes__headers $i 'seg->wflags & WEFT_WQE_IMM'
+gone takes__headers $i 'seg->wflags & WEFT_WQE_SOL'
 swap takes__headers $c/tx_claim.h 'weft_wqe_takes(q->op, q->flags)' 1
 gone takes__nonsense $c/tx_claim.h '(q->flags && weft_wqe_own(q->op))'
 gone rnr__waits $c/tx_claim.h 'weft_tx_refused(tx, psn)'

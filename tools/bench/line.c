@@ -57,7 +57,8 @@ int main(void)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	pthread_join(thread, NULL);
-	printf("%.0f\n", ((double)(to.tv_sec - from.tv_sec) * 1e9 +
-			  (double)(to.tv_nsec - from.tv_nsec)) / (ROUNDS - 1));
+	printf("%.0f\n",
+	       ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
+		       (ROUNDS - 1));
 	return 0;
 }

@@ -78,9 +78,13 @@ STEP int tele_ack(struct work *wk, __u32 slot)
 	d.now = wk->acked;
 	rtt = d.now - bpf_ntohl(wk->pkt.u.h.ts);
 	WRITE_ONCE(t->lane[lane].last_ack, d.now);
-	/* else the echoed time is not ours, or of another age: as in weft_tx_ack() */
+	/*
+	 * Else the echoed time is not ours, or of another age: as in weft_tx_ack(). No atomic: with every
+	 * packet it would cost as much as all the rest here, and where more CPUs than lanes score one QP's
+	 * ACKs a histogram may lose a few.
+	 */
 	if (rtt < WEFT_TICKS_US(10000000))
-		__sync_fetch_and_add(&t->rtt[lane].n[weft_hist_at(rtt)], 1);
+		t->rtt[lane].n[weft_hist_at(rtt)]++;
 	if (unlikely(!READ_ONCE(t->first)) && !__sync_lock_test_and_set(&t->first, 1))
 		tele_event(slot, first_ack, 0, bpf_ntohl(wk->pkt.u.h.psn), rtt, 0);
 	if (!n || n > WEFT_SQ_DEPTH)

@@ -91,7 +91,7 @@ weft_sample() {
 
 vm_command bench.log 2 2048 "$work/initrd" "weft.script=vm/guest-bench.sh" \
 	"weft.args=$(IFS=: && echo "$alt:$secs:$mtu${only[*]+:${only[*]}}")"
-vm_start 600
+vm_boot "the guest" 600 >&2
 while IFS=' ' read -r -u "$vm_results" hash kind name side rest; do
 	case "$hash $kind" in
 	"# sample") if [ "$side" = weft ]; then weft_sample "$name" "$rest"; else sample "$name" "$side" "$rest"; fi ;;

@@ -5,6 +5,7 @@
 #   vm_begin VERSION     finds QEMU, builds progload, fetches the kernel; sets $vm_kernel
 #   vm_command NAME CPUS MIB INITRD [APPEND...]   the QEMU command line into $vm_qemu
 #   vm_start LIMIT       starts it; its results are read from the descriptor $vm_results
+#   vm_boot NAME LIMIT   the same, once more if its kernel crashes before /init
 #   vm_relay             prints them, counts them
 #   vm_finish NAME       waits for the end, reports it and what the kernel's log says
 #   report STATUS TEXT   one line of TAP
@@ -58,6 +59,32 @@ vm_start() {
 	exec {vm_results}< <(exec setpriv --pdeathsig TERM timeout -k 5 "$1" "${vm_qemu[@]}" \
 		< /dev/null)
 	vm_pid=$!
+}
+
+# vm_booted PID CONSOLE: its kernel came as far as /init. An emulated one crashes now and then while it
+# patches its own code, before anything of ours has run.
+vm_booted() {
+	until grep -q 'Run /init as init' "$2"; do
+		kill -0 "$1" 2> /dev/null || return 1
+		sleep 0.2
+	done
+}
+
+# vm_crashed NAME TRY: it did not; is there another try?
+vm_crashed() {
+	[ "$2" -lt 3 ] || return
+	echo "# note: $1: its kernel crashed before /init; once more"
+}
+
+# vm_boot NAME SECONDS: the guest of vm_command, as often as its kernel needs.
+vm_boot() {
+	local try
+	for try in 1 2 3; do
+		: > "$vm_console"
+		vm_start "$2"
+		vm_booted "$vm_pid" "$vm_console" && return
+		vm_crashed "$1" "$try" || return 0
+	done
 }
 
 vm_relay() {

@@ -96,13 +96,24 @@ guest() {
 			-device "virtio-net-pci,netdev=ref,mac=52:54:00:00:0c:0a,ctrl_guest_offloads=off")
 }
 
-guest a on
-vm_start "$limit"
-a_pid=$vm_pid a_console=$vm_console a_results=$vm_results
-for ((i = 0; i < 600; i++)); do [ ! -S "$LAB_TMP/sml" ] || break; sleep 0.1; done
-guest b off
-vm_start "$limit"
-b_pid=$vm_pid b_console=$vm_console
+both() {
+	rm -f "$LAB_TMP/ctl" "$LAB_TMP/vmx" "$LAB_TMP/sml"
+	guest a on
+	vm_start "$limit"
+	a_pid=$vm_pid a_console=$vm_console a_results=$vm_results
+	for ((i = 0; i < 600; i++)); do [ ! -S "$LAB_TMP/sml" ] || break; sleep 0.1; done
+	guest b off
+	vm_start "$limit"
+	b_pid=$vm_pid b_console=$vm_console
+	vm_booted "$a_pid" "$a_console" && vm_booted "$b_pid" "$b_console"
+}
+
+for try in 1 2 3; do
+	both && break
+	vm_crashed "a guest" "$try" || break
+	kill "$a_pid" "$b_pid" 2> /dev/null
+	wait "$a_pid" "$b_pid"
+done
 vm_results=$a_results
 vm_relay
 

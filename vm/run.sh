@@ -58,7 +58,7 @@ trap 'exit 143' TERM
 
 : > "$vm/verifier.txt"
 vm_command console.log 2 2048 "$work/initrd" "weft.script=$guest"
-vm_start "$limit"
+vm_boot "the guest" "$limit"
 vm_relay
 vm_finish "the guest"
 vm_end "vm/run.sh --kernel $version${script:+ --script $script}" "$vm_console"

@@ -41,7 +41,7 @@ machine() {
 		(.defaults | "| runs | \(.alternations) of \(.seconds) s each, alternating" +
 			(if .trial then "; a trial, too short" else "" end) + " |",
 		(.weft // empty | "| defaults | \(.evs) entropy values, cwnd \(.cwnd), UDP checksum " +
-			"\(if .csum then "on" else "off" end) on IPv4, payload \(.payload) B at MTU \($mtu) |"),
+			"\(if .csum then "on" else "off" end) on IPv4, payload \(.payload) B at MTU \($mtu) |")),
 		(.defaults.rxe_mtu // empty | "| rdma_rxe | payload \(.) B at MTU \($mtu) |")
 		' "$json"
 }

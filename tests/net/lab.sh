@@ -130,7 +130,7 @@ lab_leftovers() {
 	local now
 	now=$(lab_inventory)
 	comm -13 <(sort "$LAB_TMP/inventory") <(sort <<<"$now") | if [ "$LAB_SHARED" = 1 ]; then
-		grep -F -e "netns $LAB_ID" ${LAB_PINS[@]+"${LAB_PINS[@]/#/-e}"}
+		grep -F -e "netns $LAB_ID-" ${LAB_PINS[@]+"${LAB_PINS[@]/#/-e}"}
 	else
 		cat
 	fi

@@ -227,6 +227,15 @@ REQUEST+='\0\1\0\1\0\0\0\0\0\0\5\x80\0\0\0\0'	# QP, PSN, payload 1408, flags
 REQUEST+='\x12\xb9\0\0connectnhashhash\0\0\0\0\0\0\0\0'
 REQUEST+='\0\0\0\3\0\0\0\0\0\0\4\0\0\0\0\x40\0\0\0\0\0\0\0\0'	# features, window, atomics
 
+# both up|down [OPTIONS]: weft on A and B. To load its programs takes the verifier a second, so where it does
+# not matter who brings weft up, it stays up for all that is done.
+both() {
+	local rc=0
+	lab_spawn "$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A" "${@:2}"
+	"$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B" "${@:2}" || rc=1
+	lab_wait "$LAB_SPAWNED" && return $rc
+}
+
 # counter NS DEV NAME: a counter of `weft stats show`
 counter() {
 	local json

@@ -9,10 +9,6 @@ set -u
 # time (the QPs' time-out is 1 s here), and so long after the last user nothing of weft is left.
 ERROR_MS=1000 GONE_MS=2000 TIMES=
 
-both() {
-	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A" "${@:2}" && "$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B" "${@:2}"
-}
-
 # A server s in B and a writer c in A with traffic between them.
 traffic() {
 	serve s "$LAB_B" --region 32m --conns 1 "$LAB_IF_B=:7000"
@@ -461,10 +457,16 @@ refusals() {
 lab_begin
 meter
 lab_pair 3498
-for part in kill_receiver kill_sender dead_get_nothing stop_receiver stop_sender link_down link_down_400 \
-	link_down_asleep outages doorbell reaper_killed reaper_and_down adopters memory_returned persistence refusals \
-	link_deleted link_moved peer_namespace; do
-	tap_part $part && timely $part
-done
+parts() {
+	local part
+	for part; do
+		tap_part "$part" && timely "$part"
+	done
+}
+both up	# for those that do not ask what the last user leaves
+parts stop_receiver stop_sender link_down_400 link_down_asleep outages
+both down
+parts kill_receiver kill_sender dead_get_nothing link_down doorbell reaper_killed reaper_and_down adopters memory_returned \
+	persistence refusals link_deleted link_moved peer_namespace
 echo "# note: ms:$TIMES"
 tap_end

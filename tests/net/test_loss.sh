@@ -9,10 +9,6 @@ BAD_WIRE=(--dup 5000 --corrupt 5000 --reorder 10000 --ce 20000 --ttl)
 LOSSES="0 1000 10000 50000"	# ppm
 TOTAL=0
 
-both() {
-	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A" "${@:2}" && "$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B" "${@:2}"
-}
-
 # summed NS DEV VALUE: does the device ask for the UDP checksum over IPv4? true or false
 summed() {
 	"$WEFT" -n "$1" -j dev show "$2" | tr -d ' \n' | grep -q "\"ipv4\":$3"

@@ -27,6 +27,7 @@ end() {
 good() {
 	local out rc
 	lab_pair 3498
+	both up
 	begin
 	out=$(ops 1 10 10.9.0.2)
 	rc=$?
@@ -37,15 +38,18 @@ good() {
 	t -- ops 4 10 '[fd09::2]' ++ "four QPs and IPv6, the same counters"
 	t -- lab_in "$LAB_A" "$NETOPS" errors "$LAB_IF_A" 10.9.0.2:7000 ++ "what is wrong is refused, and no byte changes"
 	end
+	both down
 	lab_down
 }
 
 bad() {	# MTU
 	lab_middle "$1" --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
+	both up
 	begin
 	t -- ops 4 6 10.9.0.2 ++ "MTU $1: 2% lost each way, 1% twice, 2% late"
 	end
 	t "$(lab_field "$(lab_stats)" lost 1) > 100" "so many were lost"
+	both down
 	lab_down
 }
 
@@ -57,6 +61,7 @@ deep() {	# HOST SERVER-PID|0 ROUNDS
 deep_queues() {
 	local complete
 	lab_pair 3498
+	both up
 	begin
 	t -- deep 10.9.0.2 "$SERVER" 4 ++ "1024 at once to a stopped process: all byte-exact and in order, also flushed"
 	kill -TERM "$SERVER"
@@ -69,12 +74,15 @@ deep_queues() {
 	t -- lab_wait_line "$LAB_TMP/s" 'round 0.*right' "$SERVER" ++ "what it had posted arrives, every byte right"
 	kill -CONT "$CLIENT"
 	t -- finish_both c s ++ "and it finds all of it completed"
+	both down
 	lab_down
 	lab_middle 3498 --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
+	both up
 	begin
 	t -- deep '[fd09::2]' 0 2 ++ "the same over a bad wire, IPv6"
 	kill -TERM "$SERVER"
 	finish "$SERVER" s
+	both down
 	lab_down
 }
 

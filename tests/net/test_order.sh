@@ -16,16 +16,20 @@ sends() {	# HOST MODE QPS MESSAGES
 
 good() {
 	lab_pair 3498
+	both up
 	t -- litmus 10.9.0.2 strict 1500 ++ "strict: flag behind data, atomic behind data, READ behind WRITE"
 	t -- sends '[fd09::2]' strict 4 500 ++ "strict: SENDs and WRITEs with immediate data, IPv6"
+	both down
 	lab_down
 }
 
 bad() {	# MTU
 	lab_middle "$1" --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
+	both up
 	t -- litmus 10.9.0.2 strict 400 ++ "MTU $1, 2% lost each way, 1% twice, 2% late: strict"
 	t -- sends '[fd09::2]' strict 2 200 ++ "the same with SENDs, IPv6"
 	t -- overtakes ++ "the same relaxed: what is later does not wait there for what is repaired"
+	both down
 	lab_down
 }
 

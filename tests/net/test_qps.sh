@@ -6,10 +6,6 @@
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
-both() {
-	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A" "${@:2}" && "$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B" "${@:2}"
-}
-
 # Every packet that A has sent has come back: none fell out of a ring.
 nothing_lost() {
 	local drops

@@ -100,26 +100,21 @@ no_way() {
 		touch "$LAB_TMP/go"
 		t -- finish "$RECV" "$it" ++ "$it: one tells why, the others are flushed"
 		lab_impair --loss 0
-		hosts up
+		both up
 	done
 }
 
 # The programs stay on the interfaces from one test to the next: to load them takes a second or two.
-hosts() {	# up|down
-	"$WEFT" -n "$LAB_A" "$1" "$LAB_IF_A"
-	"$WEFT" -n "$LAB_B" "$1" "$LAB_IF_B"
-}
-
 lab_begin
 lab_pair 3498
-hosts up
+both up
 for part in errors strict missing shared asleep killed; do
 	tap_part $part && $part
 done
-hosts down
+both down
 lab_down
 lab_middle 3498 --seed $((SEED % 100000))
-hosts up
+both up
 tap_part lost && lost
 if tap_part no_way; then
 	no_way cut lab_impair --loss 1000000
@@ -130,5 +125,5 @@ if tap_part sizes; then
 	t -- recv sizes ++ "1% lost: nothing, 1 MiB and 64 MiB in 4 pieces, inline data that changes at once"
 	t -- recv sizes '[fd09::2]' ++ "the same over IPv6"
 fi
-hosts down
+both down
 tap_end

@@ -11,18 +11,22 @@ sends() {	# HOST MODE QPS MESSAGES
 
 good() {
 	lab_pair 3498
+	both up
 	t -- sends 10.9.0.2 own 1 1000 ++ "own receives, one QP"
 	t -- sends 10.9.0.2 own 8 500 ++ "own receives, eight QPs on one CQ"
 	t -- sends '[fd09::2]' shared 8 500 ++ "a shared receive queue, eight QPs, IPv6"
 	t -- sends 10.9.0.2 slow 2 500 ++ "one receive at a time: the peer waits, and nothing is lost"
+	both down
 	lab_down
 }
 
 bad() {	# MTU
 	lab_middle "$1" --seed $((SEED % 100000)) --loss 20000 --dup 10000 --reorder 20000
+	both up
 	t -- sends 10.9.0.2 own 4 400 ++ "MTU $1: 2% lost each way, 1% twice, 2% late: own receives"
 	t -- sends '[fd09::2]' shared 4 400 ++ "the same with a shared queue, IPv6"
 	t -- sends 10.9.0.2 slow 2 200 ++ "the same with one receive at a time"
+	both down
 	lab_down
 }
 

@@ -200,9 +200,11 @@ differ() {
 
 lab_begin
 lab_pair 1500
+both up
 tap_part differ && differ
 tap_part alone && alone
 tap_part silent && silent
 tap_part half_open && half_open
 tap_part full && full
+both down
 tap_end

@@ -106,25 +106,25 @@ snapshot() {
 	list_procs >"$tmp/procs"
 	sort -o "$tmp/procs.$1" "$tmp/procs"
 }
-leftovers() {
+leftovers() {	# leftovers KIND...
 	local kind
 
 	snapshot after
-	for kind in links netns pins xdp procs; do
+	for kind; do
 		[ "$kind" = xdp ] && [ -n "${WEFT_CHECK_SHARED:-}" ] && continue
 		comm -13 "$tmp/$kind.before" "$tmp/$kind.after" | sed "s/^/$kind: /"
 	done
 }
 # Devices without a user take 2 s to go, so ask again before complaining.
-check_leftovers() {
+check_leftovers() {	# check_leftovers TITLE KIND...
 	local left='' i
 
 	for i in {1..20}; do
-		left=$(leftovers)
+		left=$(leftovers "${@:2}")
 		[ -z "$left" ] && break
 		[ "$i" = 20 ] || sleep 1
 	done
-	verdict "leftovers: no namespace, veth, tap, XDP program, pin or process" "$left"
+	verdict "$1" "$left"
 }
 check_kernel_log() {
 	verdict "kernel log: no new BUG, WARNING or Oops" \
@@ -173,14 +173,15 @@ count_tap() {
 # what hangs: three times what it takes here, and more:
 #
 #   suite    nothing runs beside it: it promises times, or keeps all processors busy
+#   joins    it promises no time and counts nothing that others have as well: two of them at a time
 #   waits    it sleeps most of the time and has time to spare where it promises any
 #   fills    it computes and promises no time, has no network and loads no program into the kernel: it
 #            takes, at idle priority, what time those that wait leave; LIMIT counts that too. One that
 #            begins with nice keeps that: a guest's kernel complains when it stands still for long
 #
-# run_suites runs those that wait one by one with as many that fill beside them as there are
-# processors, then what is left to fill, then the others one by one. Their results are printed in the
-# order in which they were declared, each as soon as those before it are.
+# run_suites runs those that join, then those that wait one by one, with as many that fill beside them as
+# there are processors, then what is left to fill, then the others one by one. Their results are printed in
+# the order in which they were declared, each as soon as those before it are.
 names=() kinds=() limits=() commands=() states=() began=() took=() status=() told=0
 declare -A running=()	# pid: number
 declare_suite() {
@@ -190,6 +191,7 @@ declare_suite() {
 	commands+=("${*@Q}")
 }
 suite() { declare_suite suite "$@"; }
+joins() { declare_suite joins "$@"; }
 waits() { declare_suite waits "$@"; }
 fills() { declare_suite fills "$@"; }
 each() {	# each KIND FOLDER LIMIT FILE...
@@ -213,12 +215,28 @@ count() {
 		first=${first:-$i} n=$((n + 1))
 	done
 }
+# Who joins has names of network namespaces and a bpffs of its own, empty before and after; a neighbour's
+# programs and links it cannot tell from its own, so what is left of those is looked for when all have joined.
+# shellcheck disable=SC2016 # for that shell
+beside=(unshare --mount --propagation private sh -c '
+	mount -t tmpfs -o mode=755 weft-join /run/netns && mount -t bpf bpf /sys/fs/bpf || exit
+	trap : INT TERM
+	"$@"
+	rc=$?
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		left=$(find /run/netns /sys/fs/bpf -mindepth 1 ! -name "*.debug")	# the kernel puts two there
+		[ -n "$left" ] || exit $rc
+		sleep 1
+	done
+	echo "not ok - left behind: $left"
+	exit 1' sh)
 begin_suite() {
 	local i=$1 words
 	eval "words=(${commands[i]})"
 	words=("${words[@]:3}")
 	[ "${kinds[i]}" != fills ] || [ -z "$waiting" ] || [ "${words[0]}" = nice ] ||
 		words=(chrt --idle 0 "${words[@]}")
+	[ "${kinds[i]}" != joins ] || words=(env LAB_SHARED=1 "${beside[@]}" "${words[@]}")
 	states[i]=runs began[i]=${EPOCHREALTIME/./}
 	timeout -k 10 "${limits[i]}" "${words[@]}" >"$tmp/$i.out" 2>&1 </dev/null &
 	running[$!]=$i
@@ -233,8 +251,21 @@ wake_fills() {
 begin_suites() {
 	local n first waiting
 
-	count runs waits
-	waiting=$first
+	while :; do
+		count runs joins
+		waiting=$first
+		[ "$n" -lt 2 ] || break
+		count new joins
+		[ -n "$first" ] || break
+		waiting=$first joined=1
+		begin_suite "$first"
+	done
+	[ -n "$waiting" ] || [ -z "$joined" ] || {
+		joined=
+		check_leftovers "leftovers of those that join: no veth, tap or XDP program" links xdp
+	}
+	[ -n "$waiting" ] || count runs waits
+	waiting=${waiting:-$first}
 	[ -n "$waiting" ] || {
 		count new waits
 		waiting=$first
@@ -261,7 +292,7 @@ next_end() {
 	rc=$?
 }
 run_suites() {
-	local pid rc i list
+	local pid rc i list joined=
 
 	while begin_suites; [ ${#running[@]} -gt 0 ]; do
 		if [ -t 1 ]; then
@@ -324,23 +355,23 @@ check_built() {
 	verdict "built: every test in the tree has its program" "${missing:+not built: $missing}"
 }
 
-# Those of tests/net that have time to spare; a new one runs alone until it is named here. Those that
-# promise times come last: what fills first is a guest.
-sleepers='dissector edges errors examples flush inject loaders many order recv send setup stress_post'
-sleepers+=' telemetry drill faults idle life'
-net_waits() {
+# Those of tests/net that promise no time, the longest first, and those that have time to spare; a new one
+# runs alone until it is named here. Those that promise times come last: what fills first is a guest.
+joiners='loaders examples inject send order memory rings many hostile'
+sleepers='dissector edges errors flush recv setup stress_post telemetry drill faults idle life'
+net_each() {	# net_each KIND NAME...
 	local name
 
-	for name in $sleepers; do
-		each waits net 900 "tests/net/test_$name.sh"
+	for name in "${@:2}"; do
+		each "$1" net 900 "tests/net/test_$name.sh"
 	done
 }
 net_suites() {
 	local f name
 
-	for f in tests/net/smoke.sh tests/net/test_*.sh; do
+	for f in tests/net/test_*.sh; do
 		name=$(basename "$f" .sh)
-		[[ " $sleepers " == *" ${name#test_} "* ]] || each suite net 900 "$f"
+		[[ " $joiners $sleepers " == *" ${name#test_} "* ]] || each suite net 900 "$f"
 	done
 }
 
@@ -353,8 +384,13 @@ if [ -n "$fast" ]; then
 	have tests/net/smoke.sh && waits net/smoke 120 tests/net/smoke.sh
 	have tests/sim && fills sim 240 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
 else
-	each waits unit 300 "$O"/tests/unit/*
-	net_waits
+	each joins unit 300 "$O"/tests/unit/*
+	# shellcheck disable=SC2086 # names
+	net_each joins $joiners
+	have tests/bpf && joins bpf 300 "$O/tests/bpf/weft-bpf-test"
+	have tests/net/smoke.sh && joins net/smoke 300 tests/net/smoke.sh
+	# shellcheck disable=SC2086 # names
+	net_each waits $sleepers
 	# the longest first
 	have vm/run.sh && fills vm 1800 nice -n 10 vm/run.sh --timeout 1500
 	have tests/sim && fills sim-mutants 1800 tests/sim/mutate.sh
@@ -369,10 +405,7 @@ else
 	have tests/pkg && fills pkg/test_debbuild 1800 tests/pkg/test_debbuild.sh
 	have tests/man && fills man 1800 tests/man/test_man.sh
 	net_suites
-	have tests/bpf && {
-		suite bpf 300 "$O/tests/bpf/weft-bpf-test"
-		suite bpf-mutants 900 tests/bpf/mutate.sh
-	}
+	have tests/bpf && suite bpf-mutants 900 tests/bpf/mutate.sh
 	for f in tests/pkg/test_*.sh; do
 		[[ $f == *_debbuild.sh ]] || each suite pkg 900 "$f"
 	done
@@ -385,7 +418,7 @@ else
 	}
 fi
 run_suites
-check_leftovers
+check_leftovers "leftovers: no namespace, veth, tap, XDP program, pin or process" links netns pins xdp procs
 check_kernel_log
 
 [ ! -s "$tmp/reasons" ] || { echo "What failed:"; head -n 200 "$tmp/reasons"; }

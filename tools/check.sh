@@ -177,7 +177,8 @@ count_tap() {
 #   waits    it sleeps most of the time and has time to spare where it promises any
 #   fills    it computes and promises no time, has no network and loads no program into the kernel: it
 #            takes, at idle priority, what time those that wait leave; LIMIT counts that too. One that
-#            begins with nice keeps that: a guest's kernel complains when it stands still for long
+#            begins with nice keeps that: a guest's kernel complains when it stands still for long; and
+#            it begins when none joins any more, for other guests do
 #
 # run_suites runs those that join, then those that wait one by one, with as many that fill beside them as
 # there are processors, then what is left to fill, then the others one by one. Their results are printed in
@@ -206,12 +207,13 @@ each() {	# each KIND FOLDER LIMIT FILE...
 	done
 }
 
-# How many suites of kind $2 are in state $1; $first is the first of them.
+# How many suites of kind $2 are in state $1, but for those with $3 in their command; $first is the first of them.
 count() {
 	local i
 	first='' n=0
 	for i in "${!names[@]}"; do
 		[ "${states[i]} ${kinds[i]}" = "$1 $2" ] || continue
+		[ -z "${3:-}" ] || [[ ${commands[i]} != *"$3"* ]] || continue
 		first=${first:-$i} n=$((n + 1))
 	done
 }
@@ -275,7 +277,7 @@ begin_suites() {
 	while :; do
 		count runs fills
 		[ "$n" -lt "$(nproc)" ] || break
-		count new fills
+		count new fills "${joined:+ 'nice' }"
 		[ -n "$first" ] || break
 		begin_suite "$first"
 	done
@@ -389,6 +391,10 @@ else
 	net_each joins $joiners
 	have tests/bpf && joins bpf 300 "$O/tests/bpf/weft-bpf-test"
 	have tests/net/smoke.sh && joins net/smoke 300 tests/net/smoke.sh
+	have vm/pair.sh && {
+		joins vm-pair 1800 vm/pair.sh --timeout 1500
+		joins vm-pair-6.12 1800 vm/pair.sh --kernel 6.12 --timeout 1500
+	}
 	# shellcheck disable=SC2086 # names
 	net_each waits $sleepers
 	# the longest first
@@ -412,10 +418,6 @@ else
 	have tests/fuzz && suite fuzz 600 tests/fuzz/run.sh 30
 	# looks at what the programs cost that guest's verifier
 	each suite matrix 900 tests/matrix/test_verifier.sh
-	have vm/pair.sh && {
-		suite vm-pair 900 vm/pair.sh
-		suite vm-pair-6.12 900 vm/pair.sh --kernel 6.12
-	}
 fi
 run_suites
 check_leftovers "leftovers: no namespace, veth, tap, XDP program, pin or process" links netns pins xdp procs

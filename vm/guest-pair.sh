@@ -76,7 +76,7 @@ refused() { up_says "$1" "$2" && ! build/weft dev show "$1"; }
 
 # far COMMAND...: on guest b, with the functions above.
 far() {
-	printf '%s\n' "$*" 'echo "status $?"' | nc -w 60 "$ctl" "$shell_port" > /tmp/far
+	printf '%s\n' "$*" 'echo "status $?"' | nc -w 300 "$ctl" "$shell_port" > /tmp/far
 	sed '$d' /tmp/far
 	[ "$(tail -n 1 /tmp/far)" = "status 0" ]
 }

@@ -31,7 +31,9 @@ vm_begin() {
 		die "qemu-system-x86_64 is missing" "apt-get install qemu-system-x86"
 	mkdir -p "$vm"
 	if [ ! "$vm/progload" -nt "$top/vm/progload.c" ]; then
-		${CC:-cc} -O2 -Wall -o "$vm/progload" "$top/vm/progload.c" -lbpf ||
+		# another script may be at it as well
+		${CC:-cc} -O2 -Wall -o "$vm/progload.$$" "$top/vm/progload.c" -lbpf &&
+			mv "$vm/progload.$$" "$vm/progload" ||
 			die "vm/progload.c does not compile" "apt-get install gcc libbpf-dev"
 	fi
 	vm_kernel=$("$top/vm/fetch-kernel.sh" "$1") || exit 1

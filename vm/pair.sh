@@ -9,7 +9,7 @@
 #   --vmxnet3 yes      transfers over vmxnet3 as well, which may crash the guest, default no
 #
 # O=DIR is the build directory (build), SEED=N seeds the losses. Exit status as run.sh; needs root.
-# Kernel logs stay in build/vm/pair-a.log and pair-b.log.
+# Kernel logs stay in build/vm/pair-VERSION-a.log and pair-VERSION-b.log.
 #
 #     guest a: virtio_net -- tap a -- wirelab (XDP, 1% loss) -- tap b -- virtio_net guest b
 #
@@ -82,7 +82,7 @@ socket_nic() {
 
 guest() {
 	local end=$1 server=$2 nic
-	vm_command "pair-$end.log" 2 1024 "$LAB_TMP/initrd" "weft.script=vm/guest-pair.sh" \
+	vm_command "pair-$version-$end.log" 2 1024 "$LAB_TMP/initrd" "weft.script=vm/guest-pair.sh" \
 		"weft.args=$end:$vmxnet3"
 	vm_qemu=(nsenter "--net=/run/netns/$LAB_M" -- "${vm_qemu[@]}")
 	socket_nic ctl "e1000,mac=52:54:00:00:08:0$end"

@@ -74,23 +74,22 @@ STEP int capture_copy(struct xdp_md *ctx, __u32 dir)
 }
 
 /* All that a packet costs while nobody captures. */
-static __always_inline void capture_dir(struct xdp_md *ctx, __u32 dir)
+static __always_inline bool captured(void)
 {
 	const struct weft_devcfg *cfg = cfg_get();
 
-	if (cfg && unlikely(READ_ONCE(cfg->flags) & WEFT_DEV_CAPTURE))
-		capture_copy(ctx, dir);
+	return cfg && unlikely(READ_ONCE(cfg->flags) & WEFT_DEV_CAPTURE);
 }
 
 static __always_inline void capture_in(struct xdp_md *ctx)
 {
-	capture_dir(ctx, WEFT_CAP_IN);
+	capture_copy(ctx, WEFT_CAP_IN);
 }
 
 /* To be called behind every way out; what goes to other CPUs or to the doorbell's maps is not out yet. */
 static __always_inline void capture_out(struct xdp_md *ctx)
 {
-	capture_dir(ctx, WEFT_CAP_OUT);
+	capture_copy(ctx, WEFT_CAP_OUT);
 }
 
 #endif

@@ -286,6 +286,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	enum weft_rx_verdict v;
 	__u64 off = 0;
 	int last, done;
+	bool told;
 
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
@@ -326,11 +327,18 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	}
 	count(st, rx_data);
 	st->count.rx_bytes += len;
-	tele_rx(slot, len);
 
+	/*
+	 * The commit waits until the payload has left the store buffer. Where nobody waits for the news the
+	 * ACK is written meanwhile; it goes out behind both, and the next one tells if the window has moved.
+	 */
+	told = last || ctl->flags & WEFT_QPF_STRICT;
+	if (!told)
+		done = reply_ack(ctx, st, ctl, &q->rx, wk, 0);
 	if (commit_psn(ctl, &q->rx, psn))
 		rx_advance(ctl, ring, slot);
-	return reply_ack(ctx, st, ctl, &q->rx, wk, 0);
+	tele_rx(slot, len);
+	return told ? reply_ack(ctx, st, ctl, &q->rx, wk, 0) : done;
 }
 
 #endif

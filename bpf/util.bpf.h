@@ -88,7 +88,8 @@ static __always_inline __u32 my_domain(const struct weft_devcfg *cfg)
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u32 q = cfg->queues;
 
-	if (q)
+	/* as a rule there is a queue for each, and a division takes longer than to see that */
+	if (q && unlikely(cpu >= q))
 		cpu %= q;
 	return cpu & (WEFT_DOMAINS - 1);
 }

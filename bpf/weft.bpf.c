@@ -152,11 +152,13 @@ SEC("xdp")
 int weft_nic(struct xdp_md *ctx)
 {
 	struct weft_stats *st = stats_get();
+	bool seen = captured();
 	int act;
 
-	capture_in(ctx);
+	if (seen)
+		capture_in(ctx);
 	act = st ? action(receive(ctx, st)) : XDP_PASS;
-	if (act == XDP_TX)
+	if (seen && act == XDP_TX)
 		capture_out(ctx);
 	return act;
 }
@@ -332,7 +334,7 @@ int weft_fill(struct xdp_md *ctx)
 {
 	int act = fill_clone(ctx);
 
-	if (act == XDP_PASS)
+	if (act == XDP_PASS && captured())
 		capture_out(ctx);
 	return act;
 }

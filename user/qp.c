@@ -158,7 +158,7 @@ void weft_qp_offer(struct weft_qp *qp, bool v6, struct weft_cm_msg *m)
 	while (getrandom(rnd, sizeof(rnd), 0) != sizeof(rnd))
 		;
 	m->qpn = qp->num;
-	m->psn = rnd[0];
+	m->psn = rnd[0] & ~7u; /* so that telemetry sees the first ACK */
 	m->conn = rnd[1];
 	m->secret = rnd[2];
 	m->payload = path < cfg->payload ? path : cfg->payload;

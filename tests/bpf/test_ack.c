@@ -405,7 +405,7 @@ static void ack__lagging_window(void **state)
 	}
 }
 
-/* No end is pending: the window moves with whole words. */
+/* No end is pending: the window moves with whole words, behind the ACK of what completes one. */
 static void ack__whole_word(void **state)
 {
 	const uint32_t base = (FX_PSN + 63) & ~63u;
@@ -423,9 +423,12 @@ static void ack__whole_word(void **state)
 			pkt_frame(&p, &f);
 			assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 			expect_counters("rx_data rx_bytes=8 tx_ack");
-			assert_int_equal(ntohl(frame_hdr(&fx.out)->ack.cum),
-					 i < 63 ? base : base + 64);
+			assert_int_equal(ntohl(frame_hdr(&fx.out)->ack.cum), base);
 		}
+		/* its ACK was written before the last was; the next one tells */
+		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
+		expect_counters("rx_dup tx_ack");
+		assert_int_equal(ntohl(frame_hdr(&fx.out)->ack.cum), base + 64);
 		expect_pools();
 	}
 }

@@ -85,7 +85,7 @@ static uint32_t send_posted(struct fx_qp *q, int n, uint32_t age)
 	return ts;
 }
 
-/* Every ACK is a round trip, and every WRITE that it completes has its time. */
+/* An ACK that completes something is a round trip, as is one in 8 of the others; every WRITE has its time. */
 static void tele__ack_counts(void **state)
 {
 	static const int ns[] = { 1, 2, 7, 64 };
@@ -116,7 +116,7 @@ static void tele__ack_counts(void **state)
 			assert_int_equal(t->trace.head, 1);
 			/* the same again: nothing is complete with it, and it is not the first */
 			fx_run(FX_NIC, &f);
-			assert_int_equal(rtts(q), 2);
+			assert_int_equal(rtts(q), (FX_PSN + ns[i] - 1) % 8 ? 1 : 2);
 			assert_int_equal(weft_hist_count(&t->lat), ns[i]);
 			assert_int_equal(t->trace.head, 1);
 		}

@@ -45,7 +45,7 @@ static enum step parse(struct cpu *cpu)
 	w->dom = cpu->id & (WEFT_DOMAINS - 1);
 	w->claim = WEFT_CLAIM_EMPTY;
 	w->tries = 0;
-	w->answer = w->rnr = w->seq = w->takes = 0;
+	w->answer = w->rnr = w->seq = w->takes = w->early = 0;
 	if (f->kind != FRAME_WIRE) {
 		c = w->c = find_conn(f->qp);
 		if (!c || (c->from == cpu->host) == (f->kind == FRAME_RESUME))

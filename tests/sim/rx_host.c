@@ -166,7 +166,10 @@ static enum step reply(struct cpu *cpu)
 	struct weft_rx_sack k;
 	uint32_t was = f->len;
 
-	weft_rx_sack(&c->grx.rx, w->psn, &k);
+	if (w->early)
+		k = w->k;
+	else
+		weft_rx_sack(&c->grx.rx, w->psn, &k);
 	check_ack_out(c, &k, w->psn, w->verdict != WEFT_RX_BUSY && !w->rnr && !w->seq);
 	f->len = is_ask(f->h.op) && !w->seq ? ask_reply(cpu) : 0;
 	check_reply(f, was, f->len);
@@ -232,6 +235,11 @@ enum step rx_step(struct cpu *cpu, enum step s)
 		if (w->takes && f->h.flags & WEFT_F_LAST)
 			return RX_NOTE;
 		check_placed(w->c, w->psn);
+		/* its ACK is written before the commit, and goes out behind it */
+		w->early = f->h.op == WEFT_OP_DATA && !w->takes && !W.p.strict &&
+			   !(f->h.flags & WEFT_F_LAST);
+		if (w->early)
+			weft_rx_sack(rx, w->psn, &w->k);
 		return RX_COMMIT;
 	case RX_COMMIT: return weft_rx_commit(rx, w->psn) || W.p.strict ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;

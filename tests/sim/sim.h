@@ -214,6 +214,8 @@ struct work { /* locals of one frame's run through the program */
 	uint8_t answer;     /* what a REPLY brought is in memory */
 	uint8_t takes, rnr; /* a receive; there is none */
 	uint8_t seq;        /* strict order, and it is not the next */
+	uint8_t early;      /* what its ACK says was read before the commit: `k` */
+	struct weft_rx_sack k;
 	uint8_t probe;      /* what is claimed was refused */
 	__u32 at, epoch;    /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];

@@ -200,8 +200,9 @@ struct weft_tele { /* map qptele[slot] */
 		__u32 last_ack; /* when, wire ticks */
 		__u32 pad[13];
 	} lane[WEFT_TELE_LANES];
-	struct weft_hist rtt[WEFT_TELE_LANES]; /* of ACKs that complete something, and of one in 8 of the others */
-	struct weft_hist lat;                  /* from posting to completion, of every WRITE */
+	struct weft_hist rtt
+		[WEFT_TELE_LANES]; /* of ACKs that complete something, and of one in 8 of the others */
+	struct weft_hist lat;      /* from posting to completion, of every WRITE */
 	struct weft_tele_id id;
 	__u32 first; /* an ACK has come */
 	__u32 pad[11];

@@ -100,7 +100,9 @@ gone ack__busy $c/rx_track.h 'd < 0' 'if (d < 0)'
 next='ctl->flags & WEFT_QPF_STRICT ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn)'
 inv I4 swap strict__write $r "$next" 'weft_rx_take(rx, psn)'
 inv I4 gone strict__far_ahead $c/rx_track.h 'weft_psn_diff(psn, *(volatile __u32 *)&rx->next) > 0'
-gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' '|| ctl->flags & WEFT_QPF_STRICT;'
+gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' '(rx, psn) || ctl->flags & WEFT_QPF_STRICT'
+gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' 'last || ctl->flags & WEFT_QPF_STRICT'
+swap ack__no_cq $r 'last' 0 'told = last'
 gone strict__write $r 'v == WEFT_RX_SEQ'
 gone strict__read $a 'v == WEFT_RX_SEQ'
 gone strict__send bpf/recv.bpf.h 'v == WEFT_RX_SEQ'
@@ -393,7 +395,9 @@ swap capture__data_and_its_ack bpf/cap_emit.bpf.h 'snap < len' 0
 swap tele__off $m '!(READ_ONCE(cfg->flags) & WEFT_DEV_NO_TELE)' 1
 swap tele__nonsense_is_left_out $m 'rtt < WEFT_TICKS_US(10000000)' 1
 swap tele__nonsense_is_left_out $m '(__s32)age >= 0' 1
-gone tele__nonsense_is_left_out $m '!wk->acked'
+swap tele__nonsense_is_left_out $m 'wk->acked' 1 'wk->acked && ('
+gone tele__ack_counts $m 'wk->wrote' 'wk->wrote ||'
+swap tele__ack_counts $m '!(bpf_ntohl(wk->pkt.u.h.psn) & 7)' 1
 cut tele__ack_counts $m 'tele_write(q, t, d.ssn, d.now)'
 cut tele__ack_counts $m 'bpf_loop(n, tele_one_of, &d, 0)'
 cut tele__bytes_received $r 'tele_rx(slot, len)'

@@ -216,8 +216,8 @@ struct work { /* locals of one frame's run through the program */
 	uint8_t seq;        /* strict order, and it is not the next */
 	uint8_t early;      /* what its ACK says was read before the commit: `k` */
 	struct weft_rx_sack k;
-	uint8_t probe;      /* what is claimed was refused */
-	__u32 at, epoch;    /* which; what was posted before the look */
+	uint8_t probe;   /* what is claimed was refused */
+	__u32 at, epoch; /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];
 	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
 	uint32_t tries; /* QPs that it has been offered to, and one; 0: no ACK */

@@ -105,7 +105,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	/* first: what has been carried out must be told */
 	if (frame_resize(ctx, frame_len(ctx), p->hl + len))
 		return ask_clone(ctx, st, ctl, wk);
-	v = take_psn(ctl, &q->rx, psn);
+	v = take_psn(ctl, &q->rx, p);
 	if (v == WEFT_RX_NEW)
 		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_QUIET : WEFT_RX_MORE);
 	if (v == WEFT_RX_SEQ)
@@ -128,7 +128,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		}
 		if (!read)
 			weft_rx_remember(&q->rx, at, psn, wk->result);
-		if (v == WEFT_RX_NEW && commit_psn(ctl, &q->rx, psn))
+		if (v == WEFT_RX_NEW && commit_psn(ctl, &q->rx, p))
 			rx_advance(ctl, ring, slot);
 	}
 	if (!read && bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8))

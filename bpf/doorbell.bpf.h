@@ -65,7 +65,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	const struct weft_ring *sq;
 	struct weft_ring *ring;
 	struct work *wk = work_get();
-	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used;
+	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used, doms;
 	bool late = false, first, stray;
 	int other = -1;
 	__s32 delta;
@@ -101,7 +101,8 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	wnd = window(cfg, run, &q->tx);
 	n = weft_tx_deficit(&q->tx, sq->sq, prod, wnd);
 	first = q->tx.inflight == 0;
-	stray = astray(ctl, &q->tx, dom);
+	doms = domains(ctl, &q->tx, sq);
+	stray = astray(&q->tx, doms, dom);
 	if (n && n <= 2 && !stray && op == WEFT_DB_POST && next_fits(&q->tx, sq, hl, flen)) {
 		c = claim(&q->tx, ring, sq, wk, prod, wnd, now, dom);
 		if (c == WEFT_CLAIM_ERROR)
@@ -117,11 +118,11 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	 */
 	if (c == WEFT_CLAIM_EMPTY && n > 2 &&
 	    (op == WEFT_DB_POST ||
-	     (op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, sq) == here)))
-		other = idle_cpu(ctl, &q->tx, here);
-	/* over to the others of a strict QP, which may be on their way home for good */
+	     (op == WEFT_DB_LOOK && !first && app_domain(doms, &q->tx, sq) == here)))
+		other = idle_cpu(ctl, &q->tx, doms & ~here);
+	/* over to the others that keep order, which may be on their way home for good */
 	if (n && stray && op == WEFT_DB_POST)
-		other = ctl->cpu_of[weft_ctz(ctl->doms) & (WEFT_DOMAINS - 1)];
+		other = ctl->cpu_of[weft_ctz(doms) & (WEFT_DOMAINS - 1)];
 	if (other >= 0)
 		weft_ring_active(&q->tx, ring);
 	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;
@@ -150,7 +151,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		wk->cpu = other;
 		return V_MOVE;
 	}
-	share = domain_share(ctl, wnd);
+	share = domain_share(doms, wnd);
 	share = used < share ? share - used : 0;
 	if (n > share)
 		n = share;

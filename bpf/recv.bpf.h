@@ -239,7 +239,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 		return got;
 	/* before the look: what is posted after a look that was in vain must be news to the peer */
 	epoch = rq_epoch(ctl, ring);
-	v = take_psn(ctl, &q->rx, psn);
+	v = take_psn(ctl, &q->rx, p);
 	if (v == WEFT_RX_SEQ)
 		return reply_seq(ctx, st, ctl, &q->rx, wk);
 	if (v == WEFT_RX_NEW && (send || last)) {
@@ -289,7 +289,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	tele_rx(slot, len);
 	if (last && e)
 		note_receive(e, &p->u.h);
-	if (commit_psn(ctl, &q->rx, psn))
+	if (commit_psn(ctl, &q->rx, p))
 		rx_advance(ctl, ring, slot);
 	return reply_epoch(ctx, st, ctl, &q->rx, wk, WEFT_OP_ACK, 0, epoch);
 }

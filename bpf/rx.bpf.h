@@ -109,17 +109,28 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 	return 0;
 }
 
-/* Take the packet's PSN, in strict order only if it is the next. */
-static __always_inline enum weft_rx_verdict take_psn(const struct weft_qpctl *ctl,
-						     struct weft_rx *rx, __u32 psn)
+/* Must this request keep its order? The end of a message does, whatever the peer says. */
+static __always_inline bool in_order(const struct weft_qpctl *ctl, const struct weft_pkt *p)
 {
-	return ctl->flags & WEFT_QPF_STRICT ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn);
+	return ctl->flags & WEFT_QPF_STRICT &&
+	       (p->u.h.op != WEFT_OP_DATA ||
+		(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE);
 }
 
-/* In memory: say so, and 1 if the window must be moved. In strict order the next waits for that. */
-static __always_inline int commit_psn(const struct weft_qpctl *ctl, struct weft_rx *rx, __u32 psn)
+/* Take the packet's PSN; what is in order only if it is the next. */
+static __always_inline enum weft_rx_verdict take_psn(const struct weft_qpctl *ctl,
+						     struct weft_rx *rx, const struct weft_pkt *p)
 {
-	return weft_rx_commit(rx, psn) || ctl->flags & WEFT_QPF_STRICT;
+	__u32 psn = bpf_ntohl(p->u.h.psn);
+
+	return in_order(ctl, p) ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn);
+}
+
+/* In memory: say so, and 1 if the window must be moved. What is next in order waits for that. */
+static __always_inline int commit_psn(const struct weft_qpctl *ctl, struct weft_rx *rx,
+				      const struct weft_pkt *p)
+{
+	return weft_rx_commit(rx, bpf_ntohl(p->u.h.psn)) || in_order(ctl, p);
 }
 
 static __always_inline enum weft_verdict reply_seq(struct xdp_md *ctx, struct weft_stats *st,
@@ -265,13 +276,16 @@ static __always_inline int rx_begin(struct xdp_md *ctx, const struct weft_qpctl 
 				    struct work *wk, struct weft_stats *st, struct weft_qprx *q,
 				    struct weft_ring *ring, __u32 slot)
 {
-	__u32 code = READ_ONCE(q->rx.err);
+	__u32 code = READ_ONCE(q->rx.err), psn;
 
 	if (unlikely(code)) {
 		st->drop.closed++;
 		return refuse(ctx, ctl, wk, slot, code);
 	}
-	if (unlikely(weft_rx_lags(&q->rx, bpf_ntohl(wk->pkt.u.h.psn))))
+	psn = bpf_ntohl(wk->pkt.u.h.psn);
+	/* who must be the next may be that: free ones before it do not move the window each */
+	if (unlikely(weft_rx_lags(&q->rx, psn)) ||
+	    (in_order(ctl, &wk->pkt) && psn != READ_ONCE(q->rx.next)))
 		rx_advance(ctl, ring, slot);
 	return -1;
 }
@@ -304,7 +318,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	done = rx_begin(ctx, ctl, wk, st, q, ring, slot);
 	if (done >= 0)
 		return done;
-	v = take_psn(ctl, &q->rx, psn);
+	v = take_psn(ctl, &q->rx, p);
 	if (v == WEFT_RX_NEW)
 		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_ARRIVAL : WEFT_RX_MORE);
 	if (v == WEFT_RX_SEQ)
@@ -332,10 +346,10 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	 * The commit waits until the payload has left the store buffer. Where nobody waits for the news the
 	 * ACK is written meanwhile; it goes out behind both, and the next one tells if the window has moved.
 	 */
-	told = last || ctl->flags & WEFT_QPF_STRICT;
+	told = last || in_order(ctl, p);
 	if (!told)
 		done = reply_ack(ctx, st, ctl, &q->rx, wk, 0);
-	if (commit_psn(ctl, &q->rx, psn))
+	if (commit_psn(ctl, &q->rx, p))
 		rx_advance(ctl, ring, slot);
 	tele_rx(slot, len);
 	return told ? reply_ack(ctx, st, ctl, &q->rx, wk, 0) : done;

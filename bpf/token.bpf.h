@@ -244,30 +244,37 @@ static __always_inline enum weft_verdict spawn(struct weft_stats *st, struct wor
 
 #define SMALL_SEGS 2 /* segments of a message up to which the application needs a CPU for itself */
 
+/* The domains that may hold tokens for what is next: one, if that is to come in order. Locked. */
+static __always_inline __u32 domains(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+				     const struct weft_ring *sq)
+{
+	return weft_tx_spread(tx, sq->sq) ? ctl->doms
+					  : ctl->doms & 1u << (tx->home & (WEFT_DOMAINS - 1));
+}
+
 /*
  * The domain, as a bit, that is to be left to the application, if another may
  * hold tokens as well: the one it posts from while its messages are small. It has
  * as much to do for each as the datapath has, and would take turns with the
  * tokens there by the scheduler's slices, milliseconds each. Locked.
  */
-static __always_inline __u32 app_domain(const struct weft_qpctl *ctl, const struct weft_tx *tx,
+static __always_inline __u32 app_domain(__u32 doms, const struct weft_tx *tx,
 					const struct weft_ring *sq)
 {
 	__u32 app = 1u << (tx->post_dom & (WEFT_DOMAINS - 1));
 	__u32 len = READ_ONCE(sq->sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len);
 
-	return len > SMALL_SEGS * tx->payload || !(ctl->doms & ~app) ? 0 : app;
+	return len > SMALL_SEGS * tx->payload || !(doms & ~app) ? 0 : app;
 }
 
 /*
- * A CPU that may hold tokens of this QP and has none, or -1; none of the domains
- * in `except`. Tokens stay on the CPU they were born on (veth), so whoever has plenty
- * starts the others.
+ * A CPU of one of these domains that has no tokens of this QP, or -1. Tokens stay
+ * on the CPU they were born on (veth), so whoever has plenty starts the others.
  */
 static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct weft_tx *tx,
-				    __u32 except)
+				    __u32 doms)
 {
-	__u32 idle = ctl->doms & ~weft_tx_busy(tx) & ~except;
+	__u32 idle = doms & ~weft_tx_busy(tx);
 
 	if (!idle)
 		return -1;
@@ -275,14 +282,12 @@ static __always_inline int idle_cpu(const struct weft_qpctl *ctl, const struct w
 }
 
 /*
- * In strict order all tokens of a QP are in one domain, or they would overtake each other: is this
- * another one, and that one at work? Locked.
+ * What is in order goes out from one domain, or it would be overtaken: is that next, this another
+ * domain, and that one at work? Locked.
  */
-static __always_inline bool astray(const struct weft_qpctl *ctl, const struct weft_tx *tx,
-				   __u32 dom)
+static __always_inline bool astray(const struct weft_tx *tx, __u32 doms, __u32 dom)
 {
-	return (ctl->flags & WEFT_QPF_STRICT) && !(ctl->doms >> (dom & (WEFT_DOMAINS - 1)) & 1) &&
-	       (weft_tx_busy(tx) & ctl->doms);
+	return tx->strict && !(doms >> (dom & (WEFT_DOMAINS - 1)) & 1) && (weft_tx_busy(tx) & doms);
 }
 
 /*
@@ -308,9 +313,9 @@ static __always_inline int roomy_cpu(const struct weft_devcfg *cfg, const struct
 }
 
 /* How many tokens one domain should hold of a window of wnd. */
-static __always_inline __u32 domain_share(const struct weft_qpctl *ctl, __u32 wnd)
+static __always_inline __u32 domain_share(__u32 doms, __u32 wnd)
 {
-	__u32 n = weft_popcount(ctl->doms);
+	__u32 n = weft_popcount(doms);
 
 	return n > 1 ? (wnd + n - 1) / n : wnd;
 }
@@ -326,8 +331,8 @@ enum growth {
 
 /* Locked. */
 static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
-					  const struct weft_ring *sq, __u32 prod, __u32 wnd,
-					  __u32 dom, __u32 now, __s32 room, __u32 *cpu)
+					  const struct weft_ring *sq, __u32 doms, __u32 prod,
+					  __u32 wnd, __u32 dom, __u32 now, __s32 room, __u32 *cpu)
 {
 	__u32 more = weft_tx_deficit(tx, sq->sq, prod, wnd), mine = tx->dom[dom].out;
 	__u32 soon = weft_tx_growing(tx, dom, now), here = 1u << (dom & (WEFT_DOMAINS - 1)), app;
@@ -337,17 +342,17 @@ static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct w
 		return GROW_NO;
 	mine += soon;
 	more -= soon;
-	app = app_domain(ctl, tx, sq);
+	app = app_domain(doms, tx, sq);
 	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
 	    now - tx->last_move > WEFT_TICKS_US(1000)) {
-		other = idle_cpu(ctl, tx, here | app);
+		other = idle_cpu(ctl, tx, doms & ~(here | app));
 		if (other >= 0) {
 			tx->last_move = now;
 			*cpu = other;
 			return GROW_MOVE;
 		}
 	}
-	if (room <= 1 || app == here || mine + 2 > domain_share(ctl, wnd))
+	if (room <= 1 || app == here || mine + 2 > domain_share(doms, wnd))
 		return GROW_NO;
 	weft_tx_grow(tx, dom, 2, now);
 	return GROW_TWIN;

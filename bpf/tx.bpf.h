@@ -76,14 +76,14 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	const struct weft_devcfg *cfg = cfg_get();
 	struct weft_devrun *run = run_get();
-	__u32 dom, now, conf, prod, wnd, cpu = 0;
+	__u32 dom, now, conf, prod, wnd, doms, cpu = 0;
 	enum growth grow = GROW_NO;
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	const struct weft_ring *sq;
 	struct weft_ring *ring;
 	struct weft_score r;
 	struct weft_ack a;
-	__s32 room, delta, hand = -1;
+	__s32 room, delta;
 	bool yield, last = false;
 	int bad;
 
@@ -102,20 +102,23 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (!sq)
 		return drop(st, owner);
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
+	/* in memory: a verifier that knew its values would walk all that follows for each */
+	WRITE_ONCE(wk->hand, -1);
 	/* more than there may be, after convictions that were none: they would go round for ever */
 	if (unlikely(room < (__s32)cfg->budget - (__s32)cfg->hard))
-		hand = TO_NOBODY;
+		WRITE_ONCE(wk->hand, TO_NOBODY);
 	else if (unlikely(room <= 0) && turn_over(a.psn) && any_waits(run, dom))
-		hand = next_turn(dom);
+		WRITE_ONCE(wk->hand, next_turn(dom));
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
-		yield = hand != -1 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
-			astray(ctl, &q->tx, dom);
+		doms = domains(ctl, &q->tx, sq);
+		yield = READ_ONCE(wk->hand) != -1 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
+			astray(&q->tx, doms, dom);
 		if (!yield && q->tx.inflight + 1 < wnd)
-			grow = growth(ctl, &q->tx, sq, prod, wnd, dom, now, room, &cpu);
+			grow = growth(ctl, &q->tx, sq, doms, prod, wnd, dom, now, room, &cpu);
 		/* who has nothing to send gives it up below: or its next post would not ring */
 		if (yield && !weft_tx_idle(&q->tx, prod)) {
 			c = WEFT_CLAIM_CWND;
@@ -134,8 +137,8 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 	if (unlikely(bad)) {
-		if (hand >= 0)
-			wait_turn(run, dom, hand);
+		if (READ_ONCE(wk->hand) >= 0)
+			wait_turn(run, dom, READ_ONCE(wk->hand));
 		return drop(st, unsent);
 	}
 
@@ -168,18 +171,17 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	}
 	if (c == WEFT_CLAIM_OK) {
 		/* a post came after all: whoever's turn it was waits on */
-		if (unlikely(hand >= 0))
-			wait_turn(run, dom, hand);
+		if (unlikely(READ_ONCE(wk->hand) >= 0))
+			wait_turn(run, dom, READ_ONCE(wk->hand));
 		wk->now = now;
 		return V_FILL;
 	}
-	if (hand == -1)
-		hand = next_turn(dom);
+	if (READ_ONCE(wk->hand) == -1)
+		WRITE_ONCE(wk->hand, next_turn(dom));
 	/* after the look, or it would get its own */
 	if (last)
 		wait_turn(run, dom, slot);
-	wk->hand = hand;
-	if (hand >= 0)
+	if (READ_ONCE(wk->hand) >= 0)
 		return V_HAND;
 	count(st, absorbed);
 	return V_DROP;

@@ -66,8 +66,9 @@ enum weft_cm_type { WEFT_CM_REQUEST = 1, WEFT_CM_REPLY = 2 };
  */
 /* clang-format off */
 #define WEFT_CM_FEATURES(X) \
-	X(READ, 0, "read")  \
-	X(ATOMIC, 1, "atomic")
+	X(READ, 0, "read")     \
+	X(ATOMIC, 1, "atomic") \
+	X(FREE, 2, "segments free of order")
 /* clang-format on */
 enum weft_cm_feature {
 #define X(name, bit, text) WEFT_CM_F_##name = 1u << (bit),

@@ -285,30 +285,6 @@ static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t
 	return 0;
 }
 
-static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
-		       const struct weft_live *l)
-{
-	struct weft_qptx *tx = calloc(1, sizeof(*tx));
-	struct weft_qprx *rx = calloc(1, sizeof(*rx));
-	uint32_t slot = WEFT_QPN_SLOT(l->num);
-	int err = tx && rx ? 0 : -ENOMEM;
-
-	if (!err) {
-		weft_tx_init(&tx->tx, l->tx_psn, l->payload, ctl->nev);
-		tx->tx.cc.cwnd = ctl->cwnd;
-		tx->tx.strict = l->strict;
-		tx->tx.sq_mask = ctl->sq_mask;
-		weft_rx_init(&rx->rx, l->rx_psn);
-		rx->rx.shared = l->srq;
-		if (bpf_map_update_elem(dev->maps.qptx, &slot, tx, BPF_ANY) ||
-		    bpf_map_update_elem(dev->maps.qprx, &slot, rx, BPF_ANY))
-			err = -errno;
-	}
-	free(tx);
-	free(rx);
-	return err;
-}
-
 /* One CPU for each ordering domain. */
 static void choose_cpus(struct weft_qpctl *ctl, const struct weft_devcfg *cfg, uint64_t cpus)
 {
@@ -323,14 +299,40 @@ static void choose_cpus(struct weft_qpctl *ctl, const struct weft_devcfg *cfg, u
 	}
 }
 
-/* Order holds within one domain only; QPs take turns, or one CPU would have them all. */
-static void choose_one(struct weft_qpctl *ctl, uint32_t slot)
+/* Order holds within one domain only; QPs take turns, or one CPU would have that of them all. */
+static uint8_t choose_home(const struct weft_qpctl *ctl, uint32_t slot)
 {
-	uint32_t n = __builtin_popcount(ctl->doms);
+	uint32_t doms = ctl->doms, n = __builtin_popcount(doms);
 
 	for (uint32_t skip = n ? slot % n : 0; skip; skip--)
-		ctl->doms &= ctl->doms - 1;
-	ctl->doms &= -ctl->doms;
+		doms &= doms - 1;
+	return doms ? __builtin_ctz(doms) : 0;
+}
+
+static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
+		       const struct weft_live *l)
+{
+	struct weft_qptx *tx = calloc(1, sizeof(*tx));
+	struct weft_qprx *rx = calloc(1, sizeof(*rx));
+	uint32_t slot = WEFT_QPN_SLOT(l->num);
+	int err = tx && rx ? 0 : -ENOMEM;
+
+	if (!err) {
+		weft_tx_init(&tx->tx, l->tx_psn, l->payload, ctl->nev);
+		tx->tx.cc.cwnd = ctl->cwnd;
+		tx->tx.strict = l->strict != 0;
+		tx->tx.frees = l->strict == WEFT_LIVE_FREE;
+		tx->tx.home = choose_home(ctl, slot);
+		tx->tx.sq_mask = ctl->sq_mask;
+		weft_rx_init(&rx->rx, l->rx_psn);
+		rx->rx.shared = l->srq;
+		if (bpf_map_update_elem(dev->maps.qptx, &slot, tx, BPF_ANY) ||
+		    bpf_map_update_elem(dev->maps.qprx, &slot, rx, BPF_ANY))
+			err = -errno;
+	}
+	free(tx);
+	free(rx);
+	return err;
 }
 
 static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t nexthop[16])
@@ -346,9 +348,12 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		err = weft_link_addr(dev, smac);
 	if (err)
 		return err;
-	/* and within one path */
-	if (l->strict)
+	choose_cpus(ctl, dev->maps.cfg, l->cpus);
+	/* all of it, and one path */
+	if (l->strict == WEFT_LIVE_STRICT) {
+		ctl->doms &= 1u << choose_home(ctl, WEFT_QPN_SLOT(l->num));
 		ctl->nev = 1;
+	}
 	err = init_tables(dev, ctl, l);
 	if (err)
 		return weft_err(-err, dev->ifname, "QP tables cannot be set: %s", strerror(-err));
@@ -368,9 +373,6 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		ctl->flags |= WEFT_QPF_STRICT;
 	ctl->conn = l->conn;
 	ctl->created = weft_now_ns();
-	choose_cpus(ctl, dev->maps.cfg, l->cpus);
-	if (l->strict)
-		choose_one(ctl, WEFT_QPN_SLOT(l->num));
 	weft_check_expand(l->secret, ctl->hkey);
 	weft_tele_connected(dev, WEFT_QPN_SLOT(l->num));
 	__atomic_store_n(&ctl->state, WEFT_QP_RTS, __ATOMIC_RELEASE);

@@ -18,16 +18,21 @@
 
 #define WEFT_STOP_MAX 64 /* QPs in one call */
 
+enum weft_live_order {
+	WEFT_LIVE_STRICT = 1, /* all comes in order */
+	WEFT_LIVE_FREE = 2,   /* but for what is marked free, which the peer knows */
+};
+
 struct weft_live { /* an INIT QP goes live */
 	uint32_t num;
 	uint32_t pd, cq;
 	uint32_t tx_psn, rx_psn, payload;
 	uint32_t dqpn;
-	uint32_t csum; /* whole packets have one */
-	uint32_t rq;   /* index of its receive queue + 1; 0: none */
-	uint32_t srq;  /* that is shared */
-	uint32_t strict;
-	uint32_t port; /* the peer's UDP port */
+	uint32_t csum;   /* whole packets have one */
+	uint32_t rq;     /* index of its receive queue + 1; 0: none */
+	uint32_t srq;    /* that is shared */
+	uint32_t strict; /* 0, or enum weft_live_order */
+	uint32_t port;   /* the peer's UDP port */
 	uint64_t conn, secret;
 	uint64_t cpus;                       /* that may hold its tokens, a bit each */
 	struct sockaddr_storage local, peer; /* of cm_fd */

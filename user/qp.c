@@ -180,6 +180,14 @@ static uint64_t my_cpus(void)
 	return mask;
 }
 
+/* Strict if either side wants that; then without segments that are free of it where one knows none. */
+static uint32_t order_of(uint32_t flags, uint32_t features)
+{
+	if (!(flags & WEFT_CM_STRICT))
+		return 0;
+	return features & WEFT_CM_F_FREE ? WEFT_LIVE_FREE : WEFT_LIVE_STRICT;
+}
+
 /* Both offers are known and cm_fd is connected: the QP goes live. */
 int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		      const struct weft_cm_msg *theirs)
@@ -197,7 +205,7 @@ int weft_qp_establish(struct weft_qp *qp, const struct weft_cm_msg *mine,
 		.port = theirs->port,
 		.rq = qp->rq ? qp->rq->idx + 1 : 0,
 		.srq = qp->rq && qp->rq->shared,
-		.strict = ((mine->flags | theirs->flags) & WEFT_CM_STRICT) != 0,
+		.strict = order_of(mine->flags | theirs->flags, mine->features & theirs->features),
 		.conn = mine->conn ^ theirs->conn,
 		.secret = mine->secret ^ theirs->secret,
 		.cpus = my_cpus(),

@@ -324,8 +324,9 @@ struct weft_qp_opts {
 	uint32_t rnr_retries;
 	/*
 	 * 1: what is posted is carried out in that order, as programs of old expect: a WRITE's last aligned 8
-	 * bytes appear behind all before it, a READ sees earlier WRITEs. One path, one CPU, and loss costs
-	 * more. Either side's wish holds for both directions.
+	 * bytes appear behind the rest of it and all posted before, a READ sees earlier WRITEs. Bytes before
+	 * those 8 appear in any order. Short messages and SENDs have one path and one CPU, and loss costs more.
+	 * Either side's wish holds for both directions.
 	 */
 	uint32_t strict;
 	/*

@@ -61,6 +61,7 @@ enum weft_nak {
 #define WEFT_F_IMM  0x10 /* DATA, SEND: of a message with immediate data */
 #define WEFT_F_SOL  0x20 /* likewise: of a solicited one */
 #define WEFT_F_RQ   0x40 /* answer: `epoch` is valid */
+#define WEFT_F_FREE 0x80 /* DATA: in strict order, and yet it may be placed at any time */
 
 /*
  * The header. Every packet has the same 64 bytes, so that a DATA frame becomes

@@ -92,17 +92,22 @@ swap fill__frame $f "$n" '((n - 3) & (EDGE - 1)) + 1'
 gone ack__duplicates $r 'v == WEFT_RX_DUP'
 gone ack__busy $r 'v == WEFT_RX_BUSY'
 gone ack__window $c/rx_track.h 'd >= WEFT_WIN'
-lags='unlikely(weft_rx_lags(&q->rx, bpf_ntohl(wk->pkt.u.h.psn)))'
+lags='unlikely(weft_rx_lags(&q->rx, psn))'
 gone ack__lagging_window $r "$lags"
 gone ack__busy $c/rx_track.h 'd < 0' 'if (d < 0)'
 
 # ---- strict order ----
-next='ctl->flags & WEFT_QPF_STRICT ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn)'
+next='in_order(ctl, p) ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn)'
 inv I4 swap strict__write $r "$next" 'weft_rx_take(rx, psn)'
 inv I4 gone strict__far_ahead $c/rx_track.h 'weft_psn_diff(psn, *(volatile __u32 *)&rx->next) > 0'
-gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' '(rx, psn) || ctl->flags & WEFT_QPF_STRICT'
-gone strict__write $r 'ctl->flags & WEFT_QPF_STRICT' 'last || ctl->flags & WEFT_QPF_STRICT'
+gone strict__write $r 'in_order(ctl, p)' '(rx, bpf_ntohl(p->u.h.psn)) || in_order(ctl, p)'
+gone strict__write $r 'in_order(ctl, p)' 'last || in_order(ctl, p)'
 swap ack__no_cq $r 'last' 0 'told = last'
+gone strict__free $r '(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE' $'(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE)'
+swap strict__free $r '(WEFT_F_FREE | WEFT_F_LAST)' WEFT_F_FREE 'p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)'
+cut strict__marks $c/tx_claim.h 'weft_tx_mark_free(tx, out)'
+gone strict__free_sends $r 'p->u.h.op != WEFT_OP_DATA'
+gone strict__free $r '(in_order(ctl, &wk->pkt) && psn != READ_ONCE(q->rx.next))'
 gone strict__write $r 'v == WEFT_RX_SEQ'
 gone strict__read $a 'v == WEFT_RX_SEQ'
 gone strict__send bpf/recv.bpf.h 'v == WEFT_RX_SEQ'
@@ -113,7 +118,7 @@ cut strict__ends $r 'len -= body'
 swap strict__ends $r 'off & (WEFT_CHUNK - 4)' 'off & (WEFT_CHUNK - 8)' 'WRITE_ONCE(*(__u32 *)(p + (off & (WEFT_CHUNK - 4)))'
 gone strict__again $c/tx_score.h 'a->seq' 'a->rnr | a->seq'
 swap strict__again $t 'h->op == WEFT_OP_SEQ' 0
-gone strict__overtaken $c/tx_score.h 'tx->strict' $'if (tx->strict)\n\t\treturn 0;'
+gone strict__overtaken $c/tx_score.h 'tx->strict && !weft_tx_mixed(tx)'
 
 # ---- what it answers ----
 gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'
@@ -123,7 +128,7 @@ gone ack__ce $r 'wk->pkt.ce'
 gone ack__psn_wrap $r 'arrived' $'if (arrived) {\n\t\tWRITE_ONCE'
 gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
 swap target__wrong_key $r 'first' 1 $'if (first) {\n\t\twake'
-swap ack__psn_wrap $r 'weft_rx_commit(rx, psn)' '(weft_rx_commit(rx, psn), 0)'
+swap ack__psn_wrap $r 'weft_rx_commit(rx, bpf_ntohl(p->u.h.psn))' '(weft_rx_commit(rx, bpf_ntohl(p->u.h.psn)), 0)'
 gone ack__whole_word $c/rx_track.h '!~(was | bit)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
 swap ack__csum_never_zero $f 'c ? c : 0xffff' c
@@ -196,7 +201,7 @@ gone bell__corrupt_ring $d "$error" "$error"$')\n\t\t\tn = 0'
 swap bell__look $d 'op == WEFT_DB_LOOK' 1 'if (op == WEFT_DB_LOOK)'
 
 # ---- how many it starts, and where ----
-gone grow__within_the_share $k 'mine + 2 > domain_share(ctl, wnd)'
+gone grow__within_the_share $k 'mine + 2 > domain_share(doms, wnd)'
 swap grow__counts_what_is_under_way $k 'weft_tx_growing(tx, dom, now)' 0
 cut grow__counts_what_is_under_way $k 'weft_tx_grow(tx, dom, 2, now)'
 cut grow__counts_what_is_under_way $d 'weft_tx_grown(&q->tx, dom)'
@@ -213,8 +218,8 @@ cut share__growth $k 'more -= soon'
 cut share__growth $k 'tx->last_move = now'
 gone share__growth $k 'room <= 1'
 swap share__growth $k 'room <= 1' 'room <= 2'
-swap share__growth $k 'mine + 2 > domain_share(ctl, wnd)' 'mine + 2 >= domain_share(ctl, wnd)'
-swap share__growth $k 'mine + 2 > domain_share(ctl, wnd)' 'mine + 1 > domain_share(ctl, wnd)'
+swap share__growth $k 'mine + 2 > domain_share(doms, wnd)' 'mine + 2 >= domain_share(doms, wnd)'
+swap share__growth $k 'mine + 2 > domain_share(doms, wnd)' 'mine + 1 > domain_share(doms, wnd)'
 swap grow__moves_now_and_then $k 'mine > 1' 1
 swap grow__moves_now_and_then $k 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
 swap grow__post_moves $d 'n > 2' 1 $'n > 2 &&\n'
@@ -235,13 +240,13 @@ gone grow__rescue_of_a_slot $k 'c == WEFT_CLAIM_WINDOW'
 gone share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload'
 swap share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload' 'len >= SMALL_SEGS * tx->payload'
 swap share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload' 'len > SMALL_SEGS * tx->payload + 1'
-gone share__leaves_the_application $k '!(ctl->doms & ~app)'
+gone share__leaves_the_application $k '!(doms & ~app)'
 gone share__leaves_the_application $k 'app == here' '|| app == here) &&'
 gone share__leaves_the_application $k 'app == here' '|| app == here ||'
 swap share__leaves_the_application $k 'here | app' here
-look='(op == WEFT_DB_LOOK && !first && app_domain(ctl, &q->tx, sq) == here)'
+look='(op == WEFT_DB_LOOK && !first && app_domain(doms, &q->tx, sq) == here)'
 gone share__look_leaves_the_application $d "$look"
-swap share__look_leaves_the_application $d 'app_domain(ctl, &q->tx, sq) == here' 1
+swap share__look_leaves_the_application $d 'app_domain(doms, &q->tx, sq) == here' 1
 swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
 cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
 swap share__look_leaves_the_application $d '!first' 1 'op == WEFT_DB_LOOK && !first'
@@ -261,23 +266,24 @@ inv I9 cut wait__first_token $k 'wait_turn(run, dom, slot)'
 swap wait__first_token $k '(__s32)cfg->hard' '(__s32)cfg->hard + 1' ': ((__s32)cfg->hard)'
 swap wait__first_token $k '!first' 0 'if (want || !first)'
 cut wait__gives_its_last $k 'wait_over(run, dom, slot)' $'if (want && first)\n\t\twait_over(run, dom, slot);'
-swap wait__too_many $t 'hand != -1' 'hand >= 0'
+hand='READ_ONCE(wk->hand)'
+swap wait__too_many $t "$hand != -1" "$hand >= 0"
 gone wait__too_many $t 'room < (__s32)cfg->budget - (__s32)cfg->hard'
-swap wait__too_many $t 'hand == -1' 'hand < 0'
+swap wait__too_many $t "$hand == -1" "$hand < 0"
 swap wait__gives_way_once $t 'room <= 0' 1 'if (unlikely(room <= 0)'
 gone wait__gives_way_once $t 'any_waits(run, dom)'
 swap wait__gives_way_once $t 'turn_over(a.psn)' 1
 gone wait__gives_way_once $t 'turn_over(a.psn)'
 gone wait__gives_way_once $k 'READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].any) != 0'
 inv I9 gone wait__first_token $k '!(READ_ONCE(run->dom[dom].any) & 1u << at)'
-gone wait__gives_way_once $t 'hand != -1'
+gone wait__gives_way_once $t "$hand != -1"
 swap wait__gives_way_once $k '__sync_fetch_and_and(w, ~bit)' '*w'
 inv I9 gone wait__gives_its_last $t 'last' $'if (last)\n\t\twait_turn'
 swap wait__gives_way_once $t '!q->tx.inflight' 1 'last = !q->tx.inflight'
 swap wait__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
-inv I9 gone wait__nothing_to_give $t 'hand == -1'
-gone wait__unsent $t 'hand >= 0' $'if (hand >= 0)\n\t\t\twait_turn'
-gone wait__post_in_between $t 'hand >= 0' $'if (unlikely(hand >= 0))\n\t\t\twait_turn(run, dom, hand);\n\t\twk->now'
+inv I9 gone wait__nothing_to_give $t "$hand == -1"
+gone wait__unsent $t "$hand >= 0" "if ($hand >= 0)"$'\n\t\t\twait_turn'
+gone wait__post_in_between $t "$hand >= 0" "if (unlikely($hand >= 0))"
 swap wait__stale_words $k 'i < WAIT_WORDS' 'i < WAIT_WORDS - 1'
 swap wait__in_turn $k '~0ull << turn % WAIT_BITS' '~0ull'
 swap wait__in_turn $k 'any >> (first + 1) % 32' 0

@@ -125,6 +125,57 @@ static void strict__far_ahead(void **state)
 	}
 }
 
+/* Segments that are free of order come as they like; the end of their message does not, whatever it says. */
+static void strict__free(void **state)
+{
+	enum { N = 70 };
+
+	(void)state;
+	BOTH(q)
+	{
+		static struct pkt p[N];
+
+		strict(q);
+		for (uint32_t i = 0; i < N; i++) {
+			pkt_data(&p[i], q->peer, FX_PSN + i, 3000 + 10 * i, random_bytes(++seed),
+				 10);
+			p[i].h.data.moff = htonl(10 * i);
+			p[i].h.data.mlen = htonl(10 * N);
+			p[i].h.flags = WEFT_F_FREE | (i == N - 1 ? WEFT_F_LAST : 0);
+		}
+		for (uint32_t i = N - 1; i--;) {
+			run(&p[N - 1], XDP_TX, "tx_ack tx_seq");
+			assert_int_equal(frame_hdr(&fx.out)->op, WEFT_OP_SEQ);
+			expect_same();
+			memcpy(fx.want + FX_T_OFF + be64toh(p[i].h.data.roff), p[i].payload, 10);
+			run(&p[i], XDP_TX, "rx_data rx_bytes=10 tx_ack");
+			assert_int_equal(frame_hdr(&fx.out)->op, WEFT_OP_ACK);
+			expect_pools();
+		}
+		assert_int_equal(q->ring->arrived, 0);
+		write_taken(q, &p[N - 1]);
+		assert_int_equal(q->ring->arrived, 1);
+	}
+}
+
+/* Nothing but a WRITE is free. */
+static void strict__free_sends(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct pkt p;
+
+		strict(q);
+		pkt_data(&p, q->peer, FX_PSN + 1, 0, random_bytes(++seed), 10);
+		p.h.op = WEFT_OP_SEND;
+		p.h.data.rkey = 0;
+		p.h.data.mlen = htonl(20);
+		p.h.flags = WEFT_F_FREE;
+		early(q, &p);
+	}
+}
+
 /* A bad request is refused in its turn, not before. */
 static void strict__refusal_waits(void **state)
 {
@@ -304,6 +355,31 @@ static void seq(const struct fx_qp *q, uint32_t n, uint32_t ts, uint32_t cum, in
 	run(&p, verdict, counters);
 }
 
+/* The requester marks all of a long WRITE but its end, if the peer knows of that; sent again as well. */
+static void strict__marks(void **state)
+{
+	(void)state;
+	for (uint32_t frees = 0; frees < 2; frees++)
+		BOTH(q)
+		{
+			static struct weft_tx tx;
+			uint32_t free = frees ? WEFT_F_FREE : 0;
+
+			strict(q);
+			fx_tx_get(q, &tx);
+			tx.frees = frees;
+			tx.payload = 100;
+			fx_tx_set(q, &tx);
+			fx_post(q, 0, 100 * WEFT_FREE_SEGS * frees, 100 * WEFT_FREE_SEGS);
+			for (uint32_t i = 0; i < WEFT_FREE_SEGS; i++) {
+				fx_fill(q);
+				assert_int_equal(frame_hdr(&fx.out)->flags,
+						 i == WEFT_FREE_SEGS - 1 ? WEFT_F_LAST : free);
+			}
+			memset(fx.run, 0, sizeof(*fx.run));
+		}
+}
+
 /* It goes out again at once, in the same frame, and no path is blamed. */
 static void strict__again(void **state)
 {
@@ -375,8 +451,11 @@ static void strict__unsent(void **state)
 }
 
 const struct CMUnitTest fx_tests_strict[] = {
-	FX_TEST(strict__write),     FX_TEST(strict__far_ahead), FX_TEST(strict__refusal_waits),
-	FX_TEST(strict__read),      FX_TEST(strict__atomic),    FX_TEST(strict__send),
-	FX_TEST(strict__write_imm), FX_TEST(strict__ends),      FX_TEST(strict__again),
-	FX_TEST(strict__overtaken), FX_TEST(strict__unsent),    FX_END,
+	FX_TEST(strict__write),         FX_TEST(strict__far_ahead),
+	FX_TEST(strict__refusal_waits), FX_TEST(strict__read),
+	FX_TEST(strict__atomic),        FX_TEST(strict__send),
+	FX_TEST(strict__write_imm),     FX_TEST(strict__ends),
+	FX_TEST(strict__again),         FX_TEST(strict__overtaken),
+	FX_TEST(strict__unsent),        FX_TEST(strict__free),      FX_TEST(strict__marks),
+	FX_TEST(strict__free_sends),    FX_END,
 };

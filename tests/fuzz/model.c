@@ -97,9 +97,11 @@ static void answered(struct judged *j, uint8_t op)
 	j->reply = op;
 }
 
-static bool out_of_order(const struct judged *j, int32_t ahead)
+static bool out_of_order(const uint8_t *w, const struct judged *j, int32_t ahead)
 {
-	return fx.qp[j->qp].ctl->flags & WEFT_QPF_STRICT && ahead > 0;
+	bool apart = w[1] == WEFT_OP_DATA && w[2] & WEFT_F_FREE && !(w[2] & WEFT_F_LAST);
+
+	return fx.qp[j->qp].ctl->flags & WEFT_QPF_STRICT && ahead > 0 && !apart;
 }
 
 static void judge_atomic(const uint8_t *w, struct judged *j, uint64_t off)
@@ -136,7 +138,7 @@ static void judge_ask(const uint8_t *w, struct judged *j)
 		return dropped(j, WEFT_DROP_length);
 	if (rx->err)
 		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
-	if (out_of_order(j, ahead))
+	if (out_of_order(w, j, ahead))
 		return answered(j, WEFT_OP_SEQ);
 	if (ahead >= WEFT_WIN)
 		return dropped(j, WEFT_DROP_window);
@@ -303,7 +305,7 @@ static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 		return dropped(j, WEFT_DROP_length);
 	if (rx->err)
 		return nak(j, WEFT_DROP_closed, rx->err, rx->err_psn);
-	if (out_of_order(j, ahead))
+	if (out_of_order(w, j, ahead))
 		return answered(j, WEFT_OP_SEQ);
 	if (ahead >= WEFT_WIN)
 		return dropped(j, WEFT_DROP_window);

@@ -28,6 +28,9 @@ bad() {	# MTU
 	both up
 	t -- litmus 10.9.0.2 strict 400 ++ "MTU $1, 2% lost each way, 1% twice, 2% late: strict"
 	t -- sends '[fd09::2]' strict 2 200 ++ "the same with SENDs, IPv6"
+	serve s "$LAB_B" --conns 1 --region 32m "$LAB_IF_B=:7000"
+	writer c "$LAB_A" --strict --rounds 1 --src 16m --max 2m "$LAB_IF_A=10.9.0.2:7000"
+	t -- finish_both c s ++ "strict: WRITEs up to 2 MiB, of which only the ends come in order, byte by byte"
 	t -- overtakes ++ "the same relaxed: what is later does not wait there for what is repaired"
 	both down
 	lab_down

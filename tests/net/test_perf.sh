@@ -106,7 +106,7 @@ adding() {
 text() {
 	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --strict --count 10 >"$LAB_TMP/text"
 	note "$(<"$LAB_TMP/text")"
-	t -- grep -q '1 QP, strict order, depth [0-9]*, 1 entropy value, cwnd' "$LAB_TMP/text" ++ "strict order is said"
+	t -- grep -q '1 QP, strict order, depth [0-9]*, 16 entropy values, cwnd' "$LAB_TMP/text" ++ "strict order is said"
 	t -- grep -q 'goodput .* Gb/s' "$LAB_TMP/text" ++ "and how much got there"
 	"$WEFT" -n "$LAB_A" perf atomic "$LAB_IF_A" 10.9.0.2 --count 1000 >"$LAB_TMP/text"
 	note "$(<"$LAB_TMP/text")"

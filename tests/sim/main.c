@@ -38,7 +38,8 @@ static void print_params(void)
 	       p->outage ? " outage" : "", p->mono ? " mono" : "", p->lonely ? " lonely" : "",
 	       p->parts ? " parts" : "", p->plain ? " plain" : "", p->gone ? " gone" : "");
 	if (p->strict)
-		puts("# strict order");
+		printf("# strict order%s%s\n", p->frees ? ", but for what is free" : "",
+		       p->overlap ? ", of the same bytes" : "");
 	if (p->depth > WEFT_SQ_DEPTH)
 		printf("# queues of %u\n", p->depth);
 	printf("# receives: %u entries, %s, style %u within %u ns; SENDs up to %u segments; numbers "
@@ -83,12 +84,12 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->gone);
 	printf("# %llu SENDs, %llu messages with immediate data; %llu received, %llu refused, %llu "
 	       "RESUMEs, %llu probes, %llu of them let in, %llu receives found at the second look; "
-	       "%llu not the next, in strict order\n",
+	       "%llu not the next in strict order, %llu times one overtook another\n",
 	       (unsigned long long)s->sends, (unsigned long long)s->imms,
 	       (unsigned long long)s->received, (unsigned long long)s->rnrs,
 	       (unsigned long long)s->resumes, (unsigned long long)s->probes,
 	       (unsigned long long)s->found, (unsigned long long)s->again,
-	       (unsigned long long)s->seqs);
+	       (unsigned long long)s->seqs, (unsigned long long)s->overtook);
 	printf("# %llu posts into deep queues, %llu claims without a copy for them, %llu without the "
 	       "right ring\n",
 	       (unsigned long long)s->deep, (unsigned long long)s->held,
@@ -152,11 +153,12 @@ static int all_met(const struct stats *s)
 					    "a RESUME",
 					    "a probe",
 					    "a receive found at the second look",
-					    "a SEQ" };
-	const uint64_t n[] = { s->reads,   s->atomics, s->in_parts, s->recalled,
-			       s->late,    s->met,     s->plain,    s->gone,
-			       s->sends,   s->imms,    s->received, s->rnrs,
-			       s->resumes, s->probes,  s->again,    s->seqs };
+					    "a SEQ",
+					    "one that overtook another in strict order" };
+	const uint64_t n[] = { s->reads,    s->atomics, s->in_parts, s->recalled, s->late,
+			       s->met,      s->plain,   s->gone,     s->sends,    s->imms,
+			       s->received, s->rnrs,    s->resumes,  s->probes,   s->again,
+			       s->seqs,     s->overtook };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n) && s->seeds >= 100; i++)

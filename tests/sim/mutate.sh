@@ -192,19 +192,39 @@ mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(weft_psn_diff\(now, s->ts\) <= \(__s32\)limit\)/if (0)/' 'storm '
 mutant storm-own tx_claim.h 's/^\tif \(from == dom\)$/\tif (0)/' 'storm '
 mutant I4-strict rx_track.h '/weft_rx_take_next/,/^}/s/->next\) > 0\)/->next) > 1)/' 'I4 .*strict'
-mutant I4-any rx_host.c 's/W\.p\.strict \? weft_rx_take_next\(rx, psn\) : //' 'I4 .*strict'
-mutant I15-strict rx_host.c 's/ \|\| W\.p\.strict \? RX_ADVANCE/ ? RX_ADVANCE/' 'I[0-9]+ |storm '
-mutant I15-overtaken tx_score.h '/weft_tx_patience/,/^}/s/^\tif \(tx->strict\)$/\tif (0)/' '(seq|strict)__' test_core_strict
-mutant storm-ahead tx_claim.h 's/^\tif \(tx->strict && weft_psn_diff\(tx->back, psn\) < 0\)/\tif (0)/' 'seq__' test_core_strict
-mutant storm-follows tx_claim.h 's/^\t\tif \(psn == tx->back\)/\t\tif (0)/' 'seq__' test_core_strict
+mutant I4-any rx_host.c 's/ordered \? weft_rx_take_next\(rx, psn\) : //' 'I4 .*strict'
+mutant I15-strict rx_host.c 's/ \|\| \(in_order\(cpu->cur\) && w->psn != rx->next\)//' 'I[0-9]+ |storm '
+mutant I15-overtaken tx_score.h '/weft_tx_patience/,/^}/s/^\tif \(tx->strict && !weft_tx_mixed\(tx\)\)$/\tif (0)/' '(seq|strict)__' test_core_strict
+mutant storm-ahead tx_order.h 's/tx->back == tx->nxt && weft_tx_home/weft_tx_home/' 'seq__' test_core_strict
+mutant storm-follows tx_claim.h 's/^\t\tif \(psn == tx->back\) \{/\t\tif (0) {/' 'seq__' test_core_strict
 mutant storm-newest tx_claim.h 's/^\t\ttx->back = tx->nxt;//' 'seq__' test_core_strict
-mutant storm-clones tx_claim.h 's/^\tif \(weft_tx_goes_back\(tx\)\)/\tif (0)/' 'seq__goes_back_further' test_core_strict
+mutant storm-clones tx_claim.h 's/if \(weft_tx_goes_back\(tx\) && /if (0 \&\& /' 'seq__goes_back_further' test_core_strict
 mutant storm-further tx_score.h 's/if \(a->seq && weft_psn_diff\(a->psn, tx->back\) < 0 &&/if (0 \&\&/' 'seq__gap_elsewhere' test_core_strict
 mutant storm-stray tx_score.h 's/^\t\t    weft_psn_diff\(a->psn, tx->cum\) >= 0\)/\t\t    1)/' 'strict__answer_lost' test_core_strict
 mutant storm-older tx_score.h 's/ && !\(a->seq && s->ts != a->ts\)\)/)/' 'seq__of_an_older' test_core_strict
-mutant storm-placed tx_score.h 's/ & ~placed >> 31\)/)/' 'strict__answer_lost' test_core_strict
+mutant storm-placed tx_order.h 's/ & ~placed >> 31\)/)/' 'strict__answer_lost' test_core_strict
 mutant storm-implied tx_score.h 's/: a->psn \+ 1\)/: a->cum)/' 'strict__answer_lost' test_core_strict
 mutant storm-lagging tx_score.h 's/^\t\tweft_tx_placed\(tx, tx->una\);/\t\t;/' 'seq__with_a_lagging' test_core_strict
+mutant I4-meets tx_order.h 's/return !meet;/return 1;/' 'I4 .*overtakes'
+mutant I4-below tx_order.h 's/weft_below\(b->roff - a->roff, a->len\) \|/0 |/' 'free__not' test_core_order
+mutant I4-above tx_order.h 's/weft_below\(a->roff - b->roff, b->len\) \|/0 |/' 'free__not' test_core_order
+mutant I4-key tx_order.h 's/\(key \| -key\) >> 31 \|/0 |/' 'I4 .*overtakes'
+mutant I4-send tx_order.h 's/ \| \(1u << WEFT_WQE_SEND >> \(a->op & 31\) & 1\)//' 'free__not' test_core_order
+mutant I4-open tx_order.h 's/ \|\| open > WEFT_FREE_OPEN//' 'free__of_how' test_core_order
+mutant I4-done tx_order.h 's/\(i - open - 1\) >> 31;/1;/' 'free__' test_core_order
+mutant I4-end tx_claim.h 's/tx->free_now & ~seg->flags & 1/tx->free_now/' 'free__all_but' test_core_order
+mutant I4-sends tx_order.h 's/ \|\| q->op != WEFT_WQE_WRITE//' 'I[0-9]+ '
+mutant I10-posted tx_claim.h 's/^\tif \(weft_psn_diff\(prod, tx->cons\) <= 0\)$/\tif (0)/' 'end__alone' test_core_order
+mutant I10-agreed tx_order.h 's/!tx->frees \|\| q->op/q->op/' 'free__only_if' test_core_order
+mutant I10-path tx_order.h 's/& -any;/;/' 'free__all_but' test_core_order
+mutant I10-home tx_order.h '/weft_tx_home\(const/,/^}/s/return dom == tx->home/return 1 || dom == tx->home/' '(home|end)__' test_core_order
+mutant I10-silence tx_order.h 's/ \|\| tx->rtt\.backoff;/;/' 'home__' test_core_order
+mutant I10-short tx_order.h 's/q->len <= \(WEFT_FREE_SEGS - 1\) \* tx->payload/0/' 'free__all_but' test_core_order
+mutant storm-gap tx_order.h 's/ & ~ahead & early\)\) >> 31;/ \& ~ahead)) >> 31;/' '(free|end)__' test_core_order
+mutant storm-settle tx_order.h '/weft_tx_settle\(/,/^}/s/^\tweft_tx_skip\(tx\);/\t;/' 'end__behind' test_core_order
+mutant storm-skip tx_claim.h 's/^\t\t\tweft_tx_skip\(tx\);/\t\t\t;/' 'end__both' test_core_order
+mutant storm-patience tx_score.h 's/tx->strict && !weft_tx_mixed\(tx\)/tx->strict/' '(lost|end)__' test_core_order
+mutant storm-free tx_score.h 's/~weft_tx_is_free\(tx, psn\)\)/1)/' 'lost__free' test_core_order
 mutant I5-shared rx_track.h 's/if \(rx->shared && weft_psn_diff\(done, rx->bound\) > 0\)/if (0)/' 'received__no_more' test_core_recv
 
 mutant I8-deep tx_claim.h 's/^\tif \(prod - tx->done > tx->sq_mask \+ 1u\)/\tif (0)/' 'deep__corrupt' test_core_deep

@@ -69,6 +69,8 @@ void params_draw(struct params *p)
 	p->rq_depth = 1 << below(p->srq && !below(3) ? 11 : 7);
 	p->rq_by = spread(2000, 400000);
 	p->strict = !below(8);
+	p->frees = p->strict && (deep >> 20 & 3);
+	p->overlap = p->strict && (deep >> 24 & 1);
 	p->rsn0 = below(2) ? -below(100) : (uint32_t)rng();
 	p->rq0 = below(2) ? -below(100) : (uint32_t)rng();
 	/* as many under way as a deep queue may have */
@@ -125,7 +127,7 @@ void params_settle(struct params *p)
 	else if (p->mono)
 		p->rq_depth = p->rq_depth > 4 ? 4 : p->rq_depth;
 	/* one path, and one queue */
-	if (p->strict) {
+	if (p->strict && !p->frees) {
 		p->nev = p->cpus[0] = p->cpus[1] = 1;
 		p->cwnd = p->cwnd % 64 + 1;
 	}

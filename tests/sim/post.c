@@ -109,7 +109,8 @@ static void post_write(struct conn *c, enum weft_wqe_op op, uint32_t segs)
 {
 	uint8_t flags = draw_flags(op);
 	uint64_t imm = rng();
-	uint32_t room = c->depth - (c->posted - c->completed), first = c->posted, sum = 0;
+	uint32_t room = c->depth - (c->posted - c->completed), first = c->posted, sum = 0, at,
+		 back = 0;
 	uint32_t parts = W.p.parts && below(2) ? between(2, 4) : 1, len[4];
 
 	if (W.p.stopped)
@@ -125,6 +126,11 @@ static void post_write(struct conn *c, enum weft_wqe_op op, uint32_t segs)
 	if (parts == 1 && sum <= W.p.payload && !below(8))
 		sum = len[0] = 0;
 	c->dst_used += below(16);
+	/* the same bytes once more, of this message or others */
+	at = c->dst_used;
+	if (W.p.overlap && !below(3))
+		back = below(16 * W.p.payload);
+	at -= back < at ? back : 0;
 	for (uint32_t i = 0, moff = 0; i < parts; moff += len[i++]) {
 		struct msg_rec *m = request(c, op, op ? AREA_RECV : AREA_TARGET);
 
@@ -135,10 +141,11 @@ static void post_write(struct conn *c, enum weft_wqe_op op, uint32_t segs)
 		m->mlen = sum;
 		m->len = len[i];
 		m->loff = below(SIM_SRC - m->len);
-		m->roff = c->dst_used + moff;
+		m->roff = at + moff;
 		put_wqe(c, m);
 	}
-	c->dst_used += sum;
+	if (c->dst_used < at + sum)
+		c->dst_used = at + sum;
 	W.st.in_parts += parts > 1;
 	W.st.sends += op == WEFT_WQE_SEND;
 	W.st.imms += (flags & WEFT_WQE_IMM) != 0;

@@ -68,6 +68,13 @@ static void advance(struct conn *c)
 	}
 }
 
+/* Must it keep its order? */
+static int in_order(const struct frame *f)
+{
+	return W.p.strict && (f->h.op != WEFT_OP_DATA ||
+			      (f->h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE);
+}
+
 static enum step claim(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
@@ -77,17 +84,18 @@ static enum step claim(struct cpu *cpu)
 	w->epoch = recv_epoch(w->c);
 	if (rx->err)
 		return reply_nak(cpu, rx->err, rx->err_psn);
-	return weft_rx_lags(rx, w->psn) ? RX_CATCH_UP : RX_LOOK;
+	return weft_rx_lags(rx, w->psn) || (in_order(cpu->cur) && w->psn != rx->next) ? RX_CATCH_UP
+										      : RX_LOOK;
 }
 
 /* It reads `next` once, before all else; here that was a step ago, thus any time. */
-static enum weft_rx_verdict take(struct weft_rx *rx, __u32 psn, __u32 next)
+static enum weft_rx_verdict take(struct weft_rx *rx, __u32 psn, __u32 next, int ordered)
 {
 	__u32 now = rx->next;
 	enum weft_rx_verdict v;
 
 	rx->next = next;
-	v = W.p.strict ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn);
+	v = ordered ? weft_rx_take_next(rx, psn) : weft_rx_take(rx, psn);
 	rx->next = now;
 	return v;
 }
@@ -213,7 +221,7 @@ enum step rx_step(struct cpu *cpu, enum step s)
 	case RX_CATCH_UP: advance(w->c); return RX_LOOK;
 	case RX_LOOK: w->next = rx->next; return RX_TAKE;
 	case RX_TAKE:
-		w->verdict = take(rx, w->psn, w->next);
+		w->verdict = take(rx, w->psn, w->next, in_order(f));
 		if (w->verdict != WEFT_RX_NEW)
 			return claimed(cpu);
 		return recv_needed(cpu) ? RX_RECV : RX_KEEP;
@@ -236,12 +244,12 @@ enum step rx_step(struct cpu *cpu, enum step s)
 			return RX_NOTE;
 		check_placed(w->c, w->psn);
 		/* its ACK is written before the commit, and goes out behind it */
-		w->early = f->h.op == WEFT_OP_DATA && !w->takes && !W.p.strict &&
+		w->early = f->h.op == WEFT_OP_DATA && !w->takes && !in_order(f) &&
 			   !(f->h.flags & WEFT_F_LAST);
 		if (w->early)
 			weft_rx_sack(rx, w->psn, &w->k);
 		return RX_COMMIT;
-	case RX_COMMIT: return weft_rx_commit(rx, w->psn) || W.p.strict ? RX_ADVANCE : RX_REPLY;
+	case RX_COMMIT: return weft_rx_commit(rx, w->psn) || in_order(f) ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;
 	case RX_REPLY: return reply(cpu);
 	case RX_RECV ... RX_RESUME: return recv_step(cpu, s);

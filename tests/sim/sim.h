@@ -48,8 +48,9 @@ struct params {
 	/* receives: entries of a queue, segments of a SEND, what is numbered first, ns */
 	uint32_t rq_depth, send_segs, rsn0, rq0, rq_by;
 	uint8_t srq, rq_style; /* shared; enum recv_style */
-	uint8_t strict;
-	uint32_t depth; /* of a send queue */
+	uint8_t strict, frees,
+		overlap; /* in order; but for what is marked free; on the same bytes */
+	uint32_t depth;  /* of a send queue */
 };
 
 enum mix { MIX_WRITES, MIX_ALL, MIX_READS, MIX_ATOMICS, MIX_SENDS, MIX_EVERY, MIX_COUNT };
@@ -120,6 +121,7 @@ struct msg_rec { /* a work request: a message, or part of one */
 	uint32_t rsn;   /* number of the receive that it takes */
 	uint16_t first; /* work request that its message begins with */
 	uint8_t bad, sealed, completed;
+	uint8_t again; /* when it arrived, its bytes were being written once more */
 	uint8_t op, area, flags;
 };
 
@@ -258,7 +260,7 @@ struct stats {
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
 		moved, yielded, handed, given_back, deep, held, turned;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
-	uint64_t sends, imms, received, rnrs, resumes, probes, again, found, seqs;
+	uint64_t sends, imms, received, rnrs, resumes, probes, again, found, seqs, overtook;
 };
 
 struct atomic_log { /* an atomic that completed */

@@ -10,7 +10,7 @@ static const struct {
 	uint32_t segs, cwnd, payload, cpus;
 	uint8_t mono, lonely, mix;
 	uint8_t style, depth, qps; /* of receives; of several QPs the queue is shared */
-	uint8_t strict;
+	uint8_t strict;            /* 2: but for what is free */
 } shapes[] = {
 	{ 1, 8, 16, 1, 1, 0, 0, 0, 0, 0, 0 },
 	{ 2, 8, 16, 1, 1, 0, 0, 0, 0, 0, 0 },
@@ -36,6 +36,9 @@ static const struct {
 	{ 90, 32, 7, 1, 1, 0, MIX_WRITES, 0, 0, 0, 1 },
 	{ 60, 16, 16, 1, 0, 1, MIX_ALL, 0, 0, 0, 1 },
 	{ 60, 8, 16, 1, 0, 0, MIX_EVERY, RECV_ANY, 4, 0, 1 },
+	{ 90, 32, 7, 2, 1, 0, MIX_WRITES, 0, 0, 0, 2 },
+	{ 99, 8, 16, 2, 0, 0, MIX_WRITES, 0, 0, 0, 2 },
+	{ 99, 16, 16, 3, 0, 0, MIX_SENDS, RECV_BURST, 8, 0, 2 },
 };
 
 /* One packet lost again and again, until the window behind it is full. */
@@ -123,7 +126,8 @@ int single_run(int verbose)
 		p.rq_style = shapes[i].style;
 		p.rq_depth = shapes[i].depth ? shapes[i].depth : p.rq_depth;
 		p.srq = p.qps > 1;
-		p.strict = shapes[i].strict;
+		p.strict = shapes[i].strict != 0;
+		p.frees = shapes[i].strict == 2;
 		if (world_run(i, &p, ~0ull)) {
 			printf("# exchange %u without a loss: %s\n", i, W.why);
 			return -1;

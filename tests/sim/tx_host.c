@@ -97,21 +97,37 @@ static void start_clones(struct cpu *cpu, uint32_t n)
 #define MOVE_MIN   4
 #define SMALL_SEGS 2
 
+/* Those that may hold tokens for what is next: one, if that is to come in order. */
+static __u32 domains(const struct host *h, const struct work *w)
+{
+	const struct weft_tx *tx = &w->c->gtx.tx;
+
+	return weft_tx_spread(tx, next_ring(w)) ? (1u << h->cpus) - 1 : 1u << tx->home;
+}
+
+/* And is this another one, and that one at work? */
+static int astray(const struct host *h, const struct work *w)
+{
+	__u32 doms = domains(h, w);
+
+	return W.p.strict && !(doms >> w->dom & 1) && weft_tx_busy(&w->c->gtx.tx) & doms;
+}
+
 /* The domain, as a bit, that an application posts small messages from, if there is another. */
 static __u32 app_domain(const struct host *h, const struct work *w)
 {
 	const struct weft_tx *tx = &w->c->gtx.tx;
 
 	if (next_ring(w)[tx->cons & (WEFT_SQ_DEPTH - 1)].len > SMALL_SEGS * tx->payload ||
-	    h->cpus == 1)
+	    !(domains(h, w) & ~(1u << tx->post_dom)))
 		return 0;
 	return 1u << tx->post_dom;
 }
 
-/* A CPU that has no tokens of this QP, or -1; none of `without`. */
-static int idle_cpu(const struct host *h, const struct weft_tx *tx, __u32 without)
+/* A CPU of one of these domains that has no tokens of this QP, or -1. */
+static int idle_cpu(const struct weft_tx *tx, __u32 doms)
 {
-	__u32 idle = ((1u << h->cpus) - 1) & ~weft_tx_busy(tx) & ~without;
+	__u32 idle = doms & ~weft_tx_busy(tx);
 
 	return idle ? (int)weft_ctz(idle) : -1;
 }
@@ -127,9 +143,11 @@ static void start_cpu(const struct cpu *cpu, int other)
 	cpu_enqueue(cpu->host, other, f);
 }
 
-static __u32 domain_share(const struct host *h, __u32 wnd)
+static __u32 domain_share(__u32 doms, __u32 wnd)
 {
-	return (wnd + h->cpus - 1) / h->cpus;
+	__u32 n = weft_popcount(doms);
+
+	return (wnd + n - 1) / n;
 }
 
 /* Locked. Tokens are missing: this one becomes two, or starts another CPU; 0: neither. */
@@ -140,6 +158,7 @@ static int grow(struct cpu *cpu, int32_t room)
 	struct weft_tx *tx = &w->c->gtx.tx;
 	__u32 more = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd), mine = tx->dom[w->dom].out;
 	__u32 soon = weft_tx_growing(tx, w->dom, w->now), here = 1u << w->dom, app;
+	__u32 doms = domains(h, w);
 	int other;
 
 	if (more < 2 + soon)
@@ -149,14 +168,14 @@ static int grow(struct cpu *cpu, int32_t room)
 	app = app_domain(h, w);
 	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
 	    w->now - tx->last_move > WEFT_TICKS_US(1000)) {
-		other = idle_cpu(h, tx, here | app);
+		other = idle_cpu(tx, doms & ~(here | app));
 		if (other >= 0) {
 			tx->last_move = w->now;
 			start_cpu(cpu, other);
 			return 1;
 		}
 	}
-	if (room <= 1 || app == here || mine + 2 > domain_share(h, w->wnd))
+	if (room <= 1 || app == here || mine + 2 > domain_share(doms, w->wnd))
 		return 0;
 	weft_tx_grow(tx, w->dom, 2, w->now);
 	start_clones(cpu, 2);
@@ -233,7 +252,7 @@ static enum step score(struct cpu *cpu)
 	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
 	/* who has nothing to send gives its token up anyway, and must find out that it has */
-	yield = (w->hand >= 0 || (room <= 0 && crowds(h, tx, w->dom))) &&
+	yield = (w->hand >= 0 || (room <= 0 && crowds(h, tx, w->dom)) || astray(h, w)) &&
 		!weft_tx_idle(tx, w->prod);
 	if (!yield && tx->inflight + 1 < w->wnd)
 		grown = grow(cpu, room);
@@ -284,7 +303,8 @@ static enum step bell(struct cpu *cpu)
 	struct weft_cc_event none = { .now = w->now };
 	struct weft_score r = { .freed = 0 };
 	int was = tx->inflight != 0, first, other = -1;
-	uint32_t n, share, used;
+	uint32_t n, share, used, doms;
+	int stray;
 
 	if (cpu->cur->kind == FRAME_LOOK)
 		timer_look(c, w->now, &r);
@@ -294,8 +314,10 @@ static enum step bell(struct cpu *cpu)
 	w->wnd = window(h, tx);
 	n = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd);
 	first = tx->inflight == 0;
+	doms = domains(h, w);
+	stray = astray(h, w);
 	/* a small message goes out in the doorbell's own frame */
-	if (n && n <= 2 && cpu->cur->kind == FRAME_POST && below(2))
+	if (n && n <= 2 && !stray && cpu->cur->kind == FRAME_POST && below(2))
 		claim(h, w);
 	if (cpu->cur->kind == FRAME_POST)
 		tx->post_dom = w->dom;
@@ -303,7 +325,9 @@ static enum step bell(struct cpu *cpu)
 	if (w->claim == WEFT_CLAIM_EMPTY && n > 2 &&
 	    (cpu->cur->kind == FRAME_POST ||
 	     (cpu->cur->kind == FRAME_LOOK && app_domain(h, w) == 1u << w->dom)))
-		other = idle_cpu(h, tx, 1u << w->dom);
+		other = idle_cpu(tx, doms & ~(1u << w->dom));
+	if (n && stray && cpu->cur->kind == FRAME_POST)
+		other = tx->home;
 	if (other >= 0)
 		weft_ring_active(tx, &c->ring);
 	used = tx->dom[w->dom].out;
@@ -315,7 +339,7 @@ static enum step bell(struct cpu *cpu)
 		start_cpu(cpu, other);
 		return STEP_END;
 	}
-	share = domain_share(h, w->wnd);
+	share = domain_share(doms, w->wnd);
 	share = used < share ? share - used : 0;
 	n = n < share ? n : share;
 	n = n ? grant(h, w->dom, c->id, n, first) : 0;

@@ -375,8 +375,10 @@ static void strict__overtaken_is_lost(void **state)
 
 		s->tx.strict = strict;
 		post(s, 5 * PAYLOAD);
-		for (__u32 i = 0; i < 5; i++)
+		for (__u32 i = 0; i < 5; i++) {
+			s->tx.home = i == 1;
 			claim_n(s, 1, T0 + 2 * i, i == 1);
+		}
 		hear(s, 13, 10, strict, T0 + RTT);
 		/* 10 and 12 are; 11 went out from another domain, of which that says nothing */
 		assert_int_equal(s->score.lost, strict ? 2 : 0);

@@ -32,7 +32,7 @@ static const char help[] =
 	"  --count N   messages, instead of a time\n"
 	"  --qps N     QPs that share the work, 1 to 1023 (1); more than 255 need\n"
 	"              'weft up DEV qps N' on both sides\n"
-	"  --strict    in strict order: one path, nothing overtakes; memory may be polled\n"
+	"  --strict    in strict order: a message ends behind all before it; memory may be polled\n"
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
 	"  --depth N   messages posted at once on a QP, 1 to 4096 (16m / size, 2 to 256,\n"
 	"              16384 on all QPs; atomics 64)\n"

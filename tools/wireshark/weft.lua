@@ -29,7 +29,7 @@ local requests = { [DATA] = true, [READ] = true, [FADD] = true, [CSWAP] = true, 
 local answers = { [ACK] = true, [NAK] = true, [REPLY] = true, [RNR] = true, [SEQ] = true }
 local carries = { [DATA] = true, [SEND] = true, [REPLY] = true }
 local allowed_flags = {
-	[DATA] = 0x33, [SEND] = 0x33, [READ] = 0x03, [FADD] = 0x03, [CSWAP] = 0x03, [ACK] = 0x4c, [REPLY] = 0x0c,
+	[DATA] = 0xb3, [SEND] = 0x33, [READ] = 0x03, [FADD] = 0x03, [CSWAP] = 0x03, [ACK] = 0x4c, [REPLY] = 0x0c,
 	[RNR] = 0x44, [SEQ] = 0x04,
 }
 local naks = {
@@ -76,6 +76,7 @@ local f = {
 	imm_flag = ProtoField.bool("weft.flags.imm", "IMM: of a message with immediate data", 8, nil, 0x10),
 	sol = ProtoField.bool("weft.flags.sol", "SOL: of a solicited message", 8, nil, 0x20),
 	rq = ProtoField.bool("weft.flags.rq", "RQ: tells of receives", 8, nil, 0x40),
+	free = ProtoField.bool("weft.flags.free", "FREE: free of strict order", 8, nil, 0x80),
 	ev = ProtoField.uint8("weft.ev", "Entropy value"),
 	dqpn = ProtoField.uint32("weft.dqpn", "Destination QP", base.HEX),
 	slot = ProtoField.uint32("weft.dqpn.slot", "Slot", base.DEC, nil, 0x0000ffff),
@@ -146,9 +147,11 @@ local c = {
 	features = ProtoField.uint32("weft.cm.features", "Features", base.HEX),
 	features_read = ProtoField.bool("weft.cm.features.read", "READ", 32, nil, 0x1),
 	features_atomic = ProtoField.bool("weft.cm.features.atomic", "Atomics", 32, nil, 0x2),
+	features_free = ProtoField.bool("weft.cm.features.free", "Segments free of order", 32, nil, 0x4),
 	required = ProtoField.uint32("weft.cm.required", "Features that the other side must have", base.HEX),
 	required_read = ProtoField.bool("weft.cm.required.read", "READ", 32, nil, 0x1),
 	required_atomic = ProtoField.bool("weft.cm.required.atomic", "Atomics", 32, nil, 0x2),
+	required_free = ProtoField.bool("weft.cm.required.free", "Segments free of order", 32, nil, 0x4),
 	window = ProtoField.uint32("weft.cm.window", "Window, packets"),
 	atomics = ProtoField.uint32("weft.cm.atomics", "Atomics outstanding at most"),
 	priv = ProtoField.bytes("weft.cm.private", "Private data"),
@@ -582,7 +585,8 @@ local function dissect_flags(tvb, tree, op, flags)
 	local names = {}
 
 	for _, b in ipairs({ { f.last, 0x01, "LAST" }, { f.retx, 0x02, "RETX" }, { f.ce, 0x04, "CE" },
-			{ f.dup, 0x08, "DUP" }, { f.imm_flag, 0x10, "IMM" }, { f.sol, 0x20, "SOL" }, { f.rq, 0x40, "RQ" } }) do
+			{ f.dup, 0x08, "DUP" }, { f.imm_flag, 0x10, "IMM" }, { f.sol, 0x20, "SOL" }, { f.rq, 0x40, "RQ" },
+			{ f.free, 0x80, "FREE" } }) do
 		item:add(b[1], tvb(2, 1))
 		if has(flags, b[2]) then
 			names[#names + 1] = b[3]
@@ -765,6 +769,7 @@ local function dissect_setup(tvb, at, pinfo, tree)
 		sub = tree:add(c[list], tvb(at + 52 + 4 * i, 4))
 		sub:add(c[list .. "_read"], tvb(at + 52 + 4 * i, 4))
 		sub:add(c[list .. "_atomic"], tvb(at + 52 + 4 * i, 4))
+		sub:add(c[list .. "_free"], tvb(at + 52 + 4 * i, 4))
 	end
 	tree:add(c.window, tvb(at + 64, 4))
 	tree:add(c.atomics, tvb(at + 68, 4))

@@ -3,7 +3,7 @@
 #ifndef WEFT_CORE_TX_CLAIM_H
 #define WEFT_CORE_TX_CLAIM_H
 
-#include <weft/core/tx_rnr.h>
+#include <weft/core/tx_order.h>
 
 /* A segment to send. */
 struct weft_seg {
@@ -44,7 +44,20 @@ weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, 
 	out->compare = q->compare;
 	out->asn = q->asn;
 	out->flags = out->moff + out->len == out->mlen ? WEFT_F_LAST : 0;
+	out->flags |= weft_tx_is_free(tx, psn) * WEFT_F_FREE;
 	return left <= tx->payload;
+}
+
+/* A new segment of the work request being cut: whether it is free, in the books and on the wire. */
+weft_inline void weft_tx_mark_free(struct weft_tx *tx, struct weft_seg *seg)
+{
+	__u64 on = tx->free_now & ~seg->flags & 1, *word = &tx->free[weft_psn_word(seg->psn)];
+
+	_Static_assert(WEFT_F_LAST == 1, "the end of a message is never free");
+	seg->flags = (seg->flags & WEFT_F_LAST) | on * WEFT_F_FREE;
+	*word = (*word & ~weft_psn_bit(seg->psn)) | on << (seg->psn & 63);
+	if (on)
+		tx->free_end = seg->psn + 1;
 }
 
 /*
@@ -73,16 +86,6 @@ weft_inline int weft_tx_puts_out(const struct weft_tx *tx)
 }
 
 /*
- * In strict order the peer refuses all behind a gap, so all from there on goes again, and what is new
- * only after that: it would come too early again, and so for ever, for tokens keep their order. Is some
- * of that still out, its refusal to come home?
- */
-weft_inline int weft_tx_goes_back(const struct weft_tx *tx)
-{
-	return tx->strict && tx->nlost < tx->nxt - tx->back;
-}
-
-/*
  * Packets that could be sent now if there were tokens: what is lost plus what
  * is queued, within the windows; at most 64. The deficit of I10. sq as in weft_tx_claim(); of
  * another ring than that of `cons` it makes a wrong guess, and whoever took `cons` there makes a better one.
@@ -94,13 +97,13 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 
 	if (tx->err || tx->inflight >= wnd)
 		return 0;
-	/* then those that come home are enough, and more would be in their way */
-	if (weft_tx_goes_back(tx))
-		return 0;
-	want = weft_tx_lost_ready(tx);
+	want = weft_tx_ready(tx);
 	/* what is behind the last copy waits until the oldest is complete */
 	if (queued <= tx->sq_mask + 1u && queued > copies)
 		queued = copies;
+	/* while some go again, what is new in order is held up, and more tokens would be in their way */
+	if (weft_tx_goes_back(tx) && !weft_tx_spread(tx, sq))
+		queued = 0;
 	if (!tx->rnr && queued && queued <= tx->sq_mask + 1u && want < 64) {
 		__u32 len = *(volatile __u32 *)&sq[tx->cons & (WEFT_SQ_DEPTH - 1)].len;
 		__u32 sent = tx->seg * tx->payload;
@@ -154,7 +157,7 @@ weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 
 			continue;
 		tx->stuck = from;
 		s->st |= WEFT_SLOT_RESCUED;
-		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
+		s->ev = out->ev = weft_tx_path(tx, psn);
 		weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
@@ -195,22 +198,23 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	if (tx->inflight >= wnd)
 		return WEFT_CLAIM_CWND;
 
-	psn = tx->nlost ? weft_tx_first_lost(tx) : tx->nxt;
-	/* in strict order, and the refusal of what goes before it has yet to come home */
-	if (tx->strict && weft_psn_diff(tx->back, psn) < 0)
-		return WEFT_CLAIM_WINDOW;
-	if (tx->nlost) {
+	psn = tx->nlost ? weft_tx_next_lost(tx, dom) : tx->nxt;
+	if (psn != tx->nxt) {
 		if (weft_tx_refused(tx, psn)) {
-			if (!tx->probe)
+			if (!tx->probe || weft_tx_is_free(tx, psn))
 				return WEFT_CLAIM_RNR;
 			tx->probe = 0;
 		}
 		s = &tx->slot[weft_tx_at(psn)];
 		tx->lost[weft_psn_word(psn)] &= ~weft_psn_bit(psn);
 		tx->nlost--;
-		if (psn == tx->back)
+		tx->nfree -= weft_tx_is_free(tx, psn);
+		if (psn == tx->back) {
 			tx->back++;
-		s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
+			weft_tx_skip(tx);
+			tx->turn = tx->back;
+		}
+		s->ev = out->ev = weft_tx_path(tx, psn);
 		weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
 		out->flags |= WEFT_F_RETX;
 		tx->retransmits++;
@@ -221,6 +225,9 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	/* what was refused is on its way as a probe; all that is new lies behind it */
 	if (tx->rnr)
 		return WEFT_CLAIM_RNR;
+	/* what is lost has to wait, and nothing is new */
+	if (weft_psn_diff(prod, tx->cons) <= 0)
+		return WEFT_CLAIM_WINDOW;
 	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || weft_slot_state(s) == WEFT_SLOT_OUT)
 		return weft_tx_rescue(tx, now, dom, out);
@@ -261,9 +268,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 			tx->err_ssn = tx->cons;
 			return WEFT_CLAIM_ERROR;
 		}
-		tx->msgs++;
-		tx->bytes += q->len;
+		if (tx->strict)
+			tx->free_now = weft_tx_apart(tx, q);
 	}
+	if (!weft_tx_may_go(tx, dom))
+		return WEFT_CLAIM_WINDOW;
 	bit = weft_psn_bit(psn);
 	w = weft_psn_word(psn);
 	/* other CPUs read this line with every ACK: WRITEs leave it alone */
@@ -286,13 +295,19 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	s->seg_hi = tx->seg >> 16;
 	s->tries = 0;
 	s->st = WEFT_SLOT_IDLE;
-	s->ev = out->ev = weft_path_pick(&tx->path, &tx->ev_next);
+	if (!tx->seg) {
+		tx->msgs++;
+		tx->bytes += q->len;
+	}
 	if (weft_tx_segment(tx, psn, tx->cons, tx->seg, out)) {
 		tx->cons++;
 		tx->seg = 0;
 	} else {
 		tx->seg++;
 	}
+	if (tx->strict)
+		weft_tx_mark_free(tx, out);
+	s->ev = out->ev = weft_tx_path(tx, psn);
 	if (out->flags & WEFT_F_LAST) {
 		tx->ends++;
 		if (weft_wqe_takes(q->op, q->flags))
@@ -300,7 +315,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	}
 	if (!++tx->nxt)
 		tx->wraps++;
-	if (tx->strict)
+	/* none goes again: nor has this one to wait */
+	if (tx->strict && tx->back == psn)
 		tx->back = tx->nxt;
 	weft_tx_list(tx, s, psn, now, dom);
 	return WEFT_CLAIM_OK;

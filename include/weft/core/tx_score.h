@@ -28,23 +28,12 @@ struct weft_score {
 	__u32 surplus;  /* 1: the token was not expected: convicted before, or a duplicate */
 };
 
-/*
- * In strict order psn and all behind it goes again; but of what the peer has placed only an answer
- * was lost, and that is asked for again by itself. Without a branch: a loop calls this.
- */
-weft_inline void weft_tx_go_back(struct weft_tx *tx, __u32 psn)
-{
-	__u32 newer = psn - tx->back, placed = psn - tx->cum;
-
-	tx->back += newer & -(tx->strict & newer >> 31 & ~placed >> 31);
-}
-
 weft_inline void weft_tx_lose(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
 {
 	weft_slot_set(s, WEFT_SLOT_LOST);
 	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
 	tx->nlost++;
-	weft_tx_go_back(tx, psn);
+	weft_tx_go_back(tx, psn, ~weft_tx_is_free(tx, psn));
 }
 
 /* A token will not come back. */
@@ -126,15 +115,6 @@ weft_inline void weft_tx_slide(struct weft_tx *tx)
 weft_inline int weft_ack_missed(const struct weft_ack *a)
 {
 	return a->rnr | a->seq;
-}
-
-/* In strict order: the peer has placed all before cum. */
-weft_inline void weft_tx_placed(struct weft_tx *tx, __u32 cum)
-{
-	if (weft_psn_diff(cum, tx->cum) > 0)
-		tx->cum = cum;
-	if (weft_psn_diff(tx->cum, tx->back) > 0)
-		tx->back = tx->cum;
 }
 
 /* Can it be: an ACK of what was sent, of no more, and of no more messages than were cut? */
@@ -222,7 +202,7 @@ weft_inline __u32 weft_tx_patience(const struct weft_tx *tx)
 	__u32 wnd = weft_reo_wnd(&tx->rtt), two = tx->rtt.srtt8 >> 2;
 
 	/* one path and one queue: who is overtaken there is lost, and the peer takes nothing behind it */
-	if (tx->strict)
+	if (tx->strict && !weft_tx_mixed(tx))
 		return 0;
 	if (tx->nxt - tx->una <= WEFT_WIN / 4 * 3 || two >= wnd)
 		return wnd;
@@ -260,7 +240,8 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	if (ahead > 0)
 		weft_tx_cum(tx, a->cum);
 	if (tx->strict)
-		weft_tx_placed(tx, weft_ack_missed(a) || ahead > (__s32)(a->psn - tx->una)
+		weft_tx_placed(tx, weft_ack_missed(a) || weft_tx_is_free(tx, a->psn) ||
+						   ahead > (__s32)(a->psn - tx->una)
 					   ? a->cum
 					   : a->psn + 1);
 	bit = weft_psn_bit(a->psn);
@@ -294,7 +275,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		/* sent since that last went back, and refused all the same: there is a new gap */
 		if (a->seq && weft_psn_diff(a->psn, tx->back) < 0 &&
 		    weft_psn_diff(a->psn, tx->cum) >= 0)
-			weft_tx_go_back(tx, tx->cum);
+			weft_tx_go_back(tx, tx->cum, 1);
 		/* what it asked for is not here, and on no other CPU: ask again */
 		if ((own || weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&
 		    !(tx->taken[weft_psn_word(a->psn)] & own))
@@ -325,6 +306,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			tx->dom[dom].rack_ts = a->ts;
 	}
 	weft_tx_overdue(tx, dom, tx->dom[dom].rack_ts, weft_tx_patience(tx), WEFT_TX_SERIAL);
+	weft_tx_settle(tx);
 	r->freed = ev.inflight - tx->inflight;
 	r->lost = tx->losses - losses;
 	r->progress = tx->done - done;
@@ -362,6 +344,7 @@ weft_inline int weft_tx_timeout(struct weft_tx *tx, __u32 now, __u32 conf, struc
 	r->lost = tx->losses - losses;
 	if (!r->freed)
 		return 0;
+	weft_tx_settle(tx);
 	tx->timeouts++;
 	if (tx->rtt.backoff < 7)
 		tx->rtt.backoff++;

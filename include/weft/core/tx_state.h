@@ -178,9 +178,19 @@ struct weft_tx {
 	__u32 epoch_ts; /* and when, ticks */
 	__u32 rnr_ts;   /* when it was last asked, ticks */
 	__u32 probes;   /* how often since something was taken */
-	/* in strict order */
-	__u32 back; /* PSN to go out next: nxt, or older when all from there on goes again */
-	__u32 cum;  /* PSN before which the peer has placed all, as last heard */
+	/* in strict order, tx_order.h */
+	__u32 back;     /* PSN to go out next: nxt, or older when all from there on goes again */
+	__u32 cum;      /* PSN before which the peer has placed all, as last heard */
+	__u32 gap;      /* while PSNs are lost: the first free one that is not delivered */
+	__u32 free_end; /* behind the newest free one */
+	__u8 frees;     /* 1: the peer takes what is marked free of order at any time */
+	__u8 home;      /* domain of what is to come in order */
+	__u8 free_now; /* 1: the work request being cut is free of order, but for its message's end */
+	__u8 pad1;
+	__u32 nfree; /* of what is lost, how many are free; as of the last ACK or time-out, and */
+	__u32 turn;  /* the first that is not */
+	__u32 pad2[11];
+	__u64 free[WEFT_WIN_WORDS]; /* in any order; as they were claimed, thus old beyond nxt */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
 	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */
@@ -212,6 +222,7 @@ weft_inline void weft_tx_init(struct weft_tx *tx, __u32 psn0, __u32 payload, __u
 {
 	__builtin_memset(tx, 0, sizeof(*tx));
 	tx->nxt = tx->una = tx->psn0 = tx->puts = tx->back = tx->cum = psn0;
+	tx->gap = tx->free_end = psn0;
 	for (int i = 0; i < WEFT_ATOMICS; i++)
 		tx->apsn[i] = psn0 - 1;
 	tx->payload = payload;
@@ -284,6 +295,12 @@ weft_inline int weft_tx_delivered(const struct weft_tx *tx, __u32 psn)
 weft_inline int weft_tx_own(const struct weft_tx *tx, __u32 psn)
 {
 	return (tx->own[weft_psn_word(psn)] & weft_psn_bit(psn)) != 0;
+}
+
+/* Was it marked as free of order? 1 or 0. */
+weft_inline __u32 weft_tx_is_free(const struct weft_tx *tx, __u32 psn)
+{
+	return tx->free[weft_psn_word(psn)] >> (psn & 63) & 1;
 }
 
 /* Which ring of a queue of mask + 1 work requests, counted from its first, holds number n? */

@@ -61,13 +61,11 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	__u32 flen = frame_len(ctx);
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	struct weft_cc_event none = {};
-	struct weft_score r = {};
 	const struct weft_ring *sq;
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used, doms;
 	bool late = false, first, stray;
-	int other = -1;
 	__s32 delta;
 
 	if (!st || !cfg)
@@ -83,6 +81,8 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	now = now_ticks();
 	conf = READ_ONCE(ctl->cwnd);
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+	wk->score = (struct weft_score){};
+	wk->cpu = -1;
 	prod = READ_ONCE(ring->sq_prod);
 	sq = next_ring(ctl, ring, q, wk, prod);
 	if (!sq)
@@ -91,7 +91,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
 	if (op == WEFT_DB_LOOK) {
-		late = weft_tx_timeout(&q->tx, now, conf, &r);
+		late = weft_tx_timeout(&q->tx, now, conf, &wk->score);
 		weft_tx_probe(&q->tx, now);
 		if (unlikely(q->tx.rnr))
 			publish_rnr(&q->tx, ring);
@@ -119,20 +119,20 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	if (c == WEFT_CLAIM_EMPTY && n > 2 &&
 	    (op == WEFT_DB_POST ||
 	     (op == WEFT_DB_LOOK && !first && app_domain(doms, &q->tx, sq) == here)))
-		other = idle_cpu(ctl, &q->tx, doms & ~here);
+		wk->cpu = idle_cpu(ctl, &q->tx, doms & ~here);
 	/* over to the others that keep order, which may be on their way home for good */
 	if (n && stray && op == WEFT_DB_POST)
-		other = ctl->cpu_of[weft_ctz(doms) & (WEFT_DOMAINS - 1)];
-	if (other >= 0)
+		wk->cpu = ctl->cpu_of[weft_ctz(doms) & (WEFT_DOMAINS - 1)];
+	if (wk->cpu >= 0)
 		weft_ring_active(&q->tx, ring);
 	used = q->tx.dom[dom & (WEFT_DOMAINS - 1)].out;
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 
-	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
+	account(run, wk->score.dom, wk->score.freed, dom, c == WEFT_CLAIM_OK);
 	account_rescue(run, &wk->seg, c);
 	account_delta(run, delta);
-	st->count.lost += r.lost;
+	st->count.lost += wk->score.lost;
 	if (late) {
 		count(st, timeout);
 		tele_rto(slot, now);
@@ -145,10 +145,9 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 		wk->now = now;
 		return V_FILL;
 	}
-	if (other >= 0) {
+	if (wk->cpu >= 0) {
 		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
 			return drop(st, fill);
-		wk->cpu = other;
 		return V_MOVE;
 	}
 	share = domain_share(doms, wnd);

@@ -33,7 +33,7 @@ struct work {
 	struct weft_pkt pkt; /* as received */
 	struct weft_seg seg; /* claimed, to be sent */
 	__u32 now;           /* when it was claimed, ticks */
-	__u32 cpu;           /* with V_MOVE */
+	__s32 cpu;           /* with V_MOVE */
 	__s32 hand;          /* with V_HAND */
 	__u32 acked;         /* when the ACK was scored, ticks; 0: it was not */
 	__u32 wrote;         /* work requests that it completed */
@@ -42,6 +42,7 @@ struct work {
 	__u32 at;            /* a work request of the ring that next_ring() found */
 	__u64 result;        /* of an atomic */
 	struct weft_rq_sge sge[WEFT_RQ_SGES]; /* of a receive, read once */
+	struct weft_score score;              /* of a time-out */
 	__u32 left;                           /* clones asked for that weft_fill has not seen yet */
 	__u32 asked;                          /* when they were, ticks */
 	__u32 held;               /* 1: frames went out that the driver may not have been told of */

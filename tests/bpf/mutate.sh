@@ -225,7 +225,7 @@ swap grow__moves_now_and_then $k 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
 swap grow__post_moves $d 'n > 2' 1 $'n > 2 &&\n'
 swap grow__post_moves $d 'op == WEFT_DB_POST' 1 '(op == WEFT_DB_POST ||'
 swap grow__post_moves $k '~weft_tx_busy(tx)' '~0u'
-cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (other >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
+cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (wk->cpu >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
 gone grow__bell_keeps_to_the_share $d 'n > share'
 swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
 cut grow__rescue $t 'account_rescue(run, &wk->seg, c)'
@@ -294,7 +294,7 @@ gone wait__starts_elsewhere $k 'there >= (__s32)cfg->budget'
 gone wait__starts_elsewhere $k 'there + 2 * TURN > READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].inflight)'
 swap wait__starts_elsewhere $k 'there + 2 * TURN' 'there + 2 * TURN + 1'
 swap wait__starts_here_and_there $k 'from ? from : others' others
-gone wait__starts_elsewhere $d 'cpu >= 0'
+gone wait__starts_elsewhere $d 'cpu >= 0' 'if (cpu >= 0 &&'
 cut wait__starts_elsewhere $d 'count(st, moved)'
 cut wait__in_turn $k 'WRITE_ONCE(run->dom[dom].turn, at + 1)'
 swap wait__passes_over $d 'i < HAND_TRIES' 1 'wk->hand = i < HAND_TRIES'

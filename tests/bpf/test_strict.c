@@ -451,11 +451,9 @@ static void strict__unsent(void **state)
 }
 
 const struct CMUnitTest fx_tests_strict[] = {
-	FX_TEST(strict__write),         FX_TEST(strict__far_ahead),
-	FX_TEST(strict__refusal_waits), FX_TEST(strict__read),
-	FX_TEST(strict__atomic),        FX_TEST(strict__send),
-	FX_TEST(strict__write_imm),     FX_TEST(strict__ends),
-	FX_TEST(strict__again),         FX_TEST(strict__overtaken),
-	FX_TEST(strict__unsent),        FX_TEST(strict__free),      FX_TEST(strict__marks),
-	FX_TEST(strict__free_sends),    FX_END,
+	FX_TEST(strict__write),     FX_TEST(strict__far_ahead),  FX_TEST(strict__refusal_waits),
+	FX_TEST(strict__read),      FX_TEST(strict__atomic),     FX_TEST(strict__send),
+	FX_TEST(strict__write_imm), FX_TEST(strict__ends),       FX_TEST(strict__again),
+	FX_TEST(strict__overtaken), FX_TEST(strict__unsent),     FX_TEST(strict__free),
+	FX_TEST(strict__marks),     FX_TEST(strict__free_sends), FX_END,
 };

@@ -237,8 +237,12 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		return 0;
 	}
 
-	if (ahead > 0)
+	/* in relaxed order only news: READs leave una behind, and each answer would go over all up to cum */
+	if (ahead > 0 && (tx->strict || weft_psn_diff(a->cum, tx->cum) > 0)) {
 		weft_tx_cum(tx, a->cum);
+		if (!tx->strict)
+			tx->cum = a->cum;
+	}
 	if (tx->strict)
 		weft_tx_placed(tx, weft_ack_missed(a) || weft_tx_is_free(tx, a->psn) ||
 						   ahead > (__s32)(a->psn - tx->una)

@@ -124,7 +124,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 			if (v == WEFT_RX_NEW)
 				return refuse(ctx, ctl, wk, slot, code);
 			/* what has been answered before ends nothing: it may be a stray copy */
-			return reply_nak(ctx, st, ctl, wk, code, psn);
+			return reply_nak(ctx, st, ctl, wk, code, psn, 0);
 		}
 		if (!read)
 			weft_rx_remember(&q->rx, at, psn, wk->result);

@@ -46,6 +46,8 @@ static __always_inline bool next_fits(const struct weft_tx *tx, const struct wef
 	return hl + (len < tx->payload ? len : tx->payload) <= flen;
 }
 
+#define INPLACE_MANY 4 /* WRITEs up to which the doorbell's own frame may do */
+
 /*
  * A doorbell of the library (POST, LOOK), or a token sent over from another CPU
  * (GROW): see what is missing and start it here.
@@ -65,7 +67,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used, doms;
-	bool late = false, first, stray;
+	bool late = false, first, stray, burst;
 	__s32 delta;
 
 	if (!st || !cfg)
@@ -103,7 +105,11 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	first = q->tx.inflight == 0;
 	doms = domains(ctl, &q->tx, sq);
 	stray = astray(&q->tx, doms, dom);
-	if (n && n <= 2 && !stray && op == WEFT_DB_POST && next_fits(&q->tx, sq, hl, flen)) {
+	/* what one packet may carry by now is still too much for this frame */
+	burst = n && q->tx.joins_writes && prod - q->tx.cons > INPLACE_MANY &&
+		q->tx.inflight + 2 < wnd;
+	if (n && n <= 2 && !burst && !stray && op == WEFT_DB_POST &&
+	    next_fits(&q->tx, sq, hl, flen)) {
 		c = claim(&q->tx, ring, sq, wk, prod, wnd, now, dom);
 		if (c == WEFT_CLAIM_ERROR)
 			n = 0;
@@ -116,7 +122,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	 * there is as good as a token. The timer starts the first token here all the
 	 * same: the other CPU may be the one that does not get on.
 	 */
-	if (c == WEFT_CLAIM_EMPTY && n > 2 &&
+	if (c == WEFT_CLAIM_EMPTY && (n > 2 || burst) &&
 	    (op == WEFT_DB_POST ||
 	     (op == WEFT_DB_LOOK && !first && app_domain(doms, &q->tx, sq) == here)))
 		wk->cpu = idle_cpu(ctl, &q->tx, doms & ~here);
@@ -236,6 +242,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
+	wk->queued = 0;
 	if (claimed) {
 		struct weft_tx_slot *s = &q->tx.slot[weft_tx_at(psn)];
 

@@ -54,8 +54,10 @@ static __always_inline enum weft_claim claim(struct weft_tx *tx, struct weft_rin
 					     const struct weft_ring *sq, struct work *wk,
 					     __u32 prod, __u32 wnd, __u32 now, __u32 dom)
 {
-	enum weft_claim c = weft_tx_claim(tx, sq->sq, wk->at, prod, wnd, now, dom, &wk->seg);
+	enum weft_claim c;
 
+	wk->queued = prod - tx->cons;
+	c = weft_tx_claim(tx, sq->sq, wk->at, prod, wnd, now, dom, &wk->seg);
 	if (c == WEFT_CLAIM_OK)
 		weft_ring_active(tx, ring);
 	else if (c == WEFT_CLAIM_ERROR)
@@ -111,21 +113,27 @@ static __always_inline void fail_local(struct weft_stats *st, const struct weft_
 	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 }
 
-/* The MR that a segment lies in on this side, if it allows that; or NULL. */
-static __always_inline const struct weft_mr_ent *local_mr(const struct weft_qpctl *ctl,
-							  const struct weft_seg *seg, __u32 right)
+/* The MR that len bytes lie in on this side, if it allows that; or NULL. */
+static __always_inline const struct weft_mr_ent *
+local_range(const struct weft_qpctl *ctl, __u32 lkey, __u64 loff, __u32 len, __u32 right)
 {
-	__u32 idx = WEFT_KEY_IDX(seg->lkey), key;
+	__u32 idx = WEFT_KEY_IDX(lkey), key;
 	const struct weft_mr_ent *mr = bpf_map_lookup_elem(&mrs, &idx);
 
 	if (!mr)
 		return NULL;
 	key = READ_ONCE(mr->key);
 	mr = weft_after(mr, key);
-	if (!seg->lkey || key != seg->lkey || mr->pd != ctl->pd || !(mr->rights & right) ||
-	    seg->loff > mr->len || seg->len > mr->len - seg->loff)
+	if (!lkey || key != lkey || mr->pd != ctl->pd || !(mr->rights & right) || loff > mr->len ||
+	    len > mr->len - loff)
 		return NULL;
 	return mr;
+}
+
+static __always_inline const struct weft_mr_ent *local_mr(const struct weft_qpctl *ctl,
+							  const struct weft_seg *seg, __u32 right)
+{
+	return local_range(ctl, seg->lkey, seg->loff, seg->len, right);
 }
 
 /* The opcode of the packet that carries a work request. */
@@ -170,6 +178,30 @@ static __always_inline void takes(struct weft_hdr *h, const struct weft_seg *seg
 		h->flags |= WEFT_F_SOL;
 }
 
+/* The first half of a request's header, which all have in common. */
+static __always_inline void request_header(struct weft_hdr *h, const struct weft_qpctl *ctl,
+					   const struct work *wk, __u8 op, __u32 len)
+{
+	h->ver = WEFT_WIRE_VER;
+	h->op = op;
+	h->flags = wk->seg.flags;
+	h->ev = wk->seg.ev;
+	h->dqpn = bpf_htonl(ctl->dqpn);
+	h->conn = bpf_cpu_to_be64(ctl->conn);
+	h->psn = bpf_htonl(wk->seg.psn);
+	h->ts = bpf_htonl(wk->now);
+	h->len = bpf_htons(len);
+	h->rsvd0 = 0;
+}
+
+static __always_inline void note_retx(struct weft_stats *st, __u32 slot, const struct weft_seg *seg)
+{
+	if (seg->flags & WEFT_F_RETX) {
+		count(st, tx_retx);
+		tele_event(slot, retx, 0, seg->psn, seg->psn, 0);
+	}
+}
+
 /* Put the claimed segment work.seg into the frame: length, payload, all headers. */
 STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	      struct weft_stats *st, __u32 slot)
@@ -200,16 +232,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
-	h->ver = WEFT_WIRE_VER;
-	h->op = wire_op(seg->op);
-	h->flags = seg->flags;
-	h->ev = seg->ev;
-	h->dqpn = bpf_htonl(ctl->dqpn);
-	h->conn = bpf_cpu_to_be64(ctl->conn);
-	h->psn = bpf_htonl(seg->psn);
-	h->ts = bpf_htonl(wk->now);
-	h->len = bpf_htons(len);
-	h->rsvd0 = 0;
+	request_header(h, ctl, wk, wire_op(seg->op), len);
 	h->data.rkey = bpf_htonl(seg->rkey);
 	h->data.roff = bpf_cpu_to_be64(seg->roff);
 	if (unlikely(weft_wqe_atomic(seg->op))) {
@@ -231,34 +254,8 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		count(st, tx_ask);
 	else
 		count(st, tx_data);
-	if (seg->flags & WEFT_F_RETX) {
-		count(st, tx_retx);
-		tele_event(slot, retx, 0, seg->psn, seg->psn, 0);
-	}
+	note_retx(st, slot, seg);
 	return FILL_OK;
-}
-
-/*
- * Fill the frame with work.seg. V_TX: it is ready to go. A frame that was born
- * small cannot grow; a clone of it has a whole page.
- */
-static __always_inline enum weft_verdict fill_or_clone(struct xdp_md *ctx, struct weft_stats *st,
-						       const struct weft_qpctl *ctl,
-						       struct work *wk)
-{
-	__u32 qpn = ctl->qpn;
-
-	switch (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(qpn))) {
-	case FILL_OK: return V_TX;
-	case FILL_SMALL:
-		if (make_template(ctx, WEFT_DB_FILL, qpn, wk->seg.psn, 1))
-			return drop(st, fill);
-		count(st, regrown);
-		return spawn(st, wk, 1);
-	default:
-		/* the claim stands: a lost packet, or a QP in error */
-		return drop(st, fill);
-	}
 }
 
 #endif

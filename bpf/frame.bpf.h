@@ -32,6 +32,7 @@ struct weft_pkt {
 struct work {
 	struct weft_pkt pkt; /* as received */
 	struct weft_seg seg; /* claimed, to be sent */
+	__s32 queued;        /* work requests then, with it; 0: none may join it */
 	__u32 now;           /* when it was claimed, ticks */
 	__s32 cpu;           /* with V_MOVE */
 	__s32 hand;          /* with V_HAND */
@@ -42,12 +43,20 @@ struct work {
 	__u32 at;            /* a work request of the ring that next_ring() found */
 	__u64 result;        /* of an atomic */
 	struct weft_rq_sge sge[WEFT_RQ_SGES]; /* of a receive, read once */
-	struct weft_score score;              /* of a time-out */
+	struct weft_score score;              /* of an ACK or a time-out */
 	__u32 left;                           /* clones asked for that weft_fill has not seen yet */
 	__u32 asked;                          /* when they were, ticks */
 	__u32 held;               /* 1: frames went out that the driver may not have been told of */
 	union weft_hdr_words out; /* header to be sent */
-	__u8 sum[512];            /* the last bytes of a packet, while they are summed */
+	union {                   /* of WRITES */
+		struct weft_desc desc[WEFT_MANY];
+		__u64 words[2 * WEFT_MANY];
+	};
+	struct { /* where each of them is here */
+		__u64 loff;
+		__u32 lkey, len;
+	} part[WEFT_MANY];
+	__u8 sum[512]; /* the last bytes of a packet, while they are summed */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -33,12 +33,13 @@ static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_s
 
 static __always_inline enum weft_verdict reply_nak(struct xdp_md *ctx, struct weft_stats *st,
 						   const struct weft_qpctl *ctl, struct work *wk,
-						   __u32 code, __u32 psn)
+						   __u32 code, __u32 psn, __u32 nth)
 {
 	__builtin_memset(&wk->out, 0, sizeof(wk->out));
 	wk->out.h.op = WEFT_OP_NAK;
 	wk->out.h.nak.code = bpf_htonl(code);
 	wk->out.h.nak.psn = bpf_htonl(psn);
+	wk->out.h.nak.nth = bpf_htonl(nth);
 	count(st, tx_nak);
 	return reply(ctx, st, ctl, wk, 0);
 }
@@ -74,16 +75,16 @@ static __always_inline enum weft_verdict reply_ack(struct xdp_md *ctx, struct we
 }
 
 /*
- * Does the MR named by the packet allow this for the whole message of mlen bytes, moff of
- * which lie before the packet's place? 0, or the NAK code. The whole message is checked
+ * Does the MR named by key allow this for the whole message of mlen bytes, moff of
+ * which lie before roff? 0, or the NAK code. The whole message is checked
  * with every packet, so that a message that does not fit writes no byte (I5).
  */
-static __always_inline __u32 check_target(struct weft_stats *st, const struct weft_qpctl *ctl,
-					  const struct weft_pkt *p, __u32 right, __u32 moff,
-					  __u32 mlen, __u32 *pool, __u64 *off)
+static __always_inline __u32 check_range(struct weft_stats *st, const struct weft_qpctl *ctl,
+					 __u32 key, __u64 roff, __u32 right, __u32 moff, __u32 mlen,
+					 __u32 *pool, __u64 *off)
 {
-	__u32 key = bpf_ntohl(p->u.h.data.rkey), idx = WEFT_KEY_IDX(key);
-	__u64 roff = bpf_be64_to_cpu(p->u.h.data.roff), base = roff - moff;
+	__u32 idx = WEFT_KEY_IDX(key);
+	__u64 base = roff - moff;
 	const struct weft_mr_ent *mr = bpf_map_lookup_elem(&mrs, &idx);
 	__u32 has = mr ? READ_ONCE(mr->key) : 0;
 
@@ -107,6 +108,15 @@ static __always_inline __u32 check_target(struct weft_stats *st, const struct we
 	*pool = mr->pool;
 	*off = mr->off + roff;
 	return 0;
+}
+
+/* Does the one that the packet names? */
+static __always_inline __u32 check_target(struct weft_stats *st, const struct weft_qpctl *ctl,
+					  const struct weft_pkt *p, __u32 right, __u32 moff,
+					  __u32 mlen, __u32 *pool, __u64 *off)
+{
+	return check_range(st, ctl, bpf_ntohl(p->u.h.data.rkey), bpf_be64_to_cpu(p->u.h.data.roff),
+			   right, moff, mlen, pool, off);
 }
 
 /* Must this request keep its order? The end of a message does, whatever the peer says. */
@@ -202,29 +212,35 @@ static __always_inline bool segment_ok(__u32 len, __u32 moff, __u32 mlen, __u32 
 	       len <= mlen - moff && (len || !mlen) && !last == (moff + len != mlen);
 }
 
-/* I5: refuse, and put the QP in error: every later request gets the same answer. */
+/*
+ * I5: refuse, and put the QP in error: every later request gets the same answer. code: of what has
+ * several WRITEs with the number of the one refused in its upper half.
+ */
 STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk, __u32 slot,
 		__u32 code)
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_stats *st = stats_get();
 	struct weft_ring *ring;
+	__u32 psn, nth = code >> 16;
 	bool first;
-	__u32 psn;
 
 	if (!ctl || !wk || !q || !st)
 		return V_DROP;
 	ring = ring_get(ctl);
 	if (!ring)
 		return drop(st, owner);
+	code &= 0xffff;
 	bpf_spin_lock(&q->lock);
 	first = !q->rx.err;
 	if (first) {
 		q->rx.err = code;
+		q->rx.err_nth = nth;
 		q->rx.err_psn = bpf_ntohl(wk->pkt.u.h.psn);
 	}
 	code = q->rx.err;
 	psn = q->rx.err_psn;
+	nth = q->rx.err_nth;
 	WRITE_ONCE(ring->rx_err, code);
 	bpf_spin_unlock(&q->lock);
 	/* once: the peer may go on for long */
@@ -234,7 +250,7 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	}
 	if (first)
 		tele_event(slot, refused, 0, code, psn, 0);
-	return reply_nak(ctx, st, ctl, wk, code, psn);
+	return reply_nak(ctx, st, ctl, wk, code, psn, nth);
 }
 
 /* Move the window over what is placed, and tell the application of messages that have arrived. */
@@ -290,6 +306,20 @@ static __always_inline int rx_begin(struct xdp_md *ctx, const struct weft_qpctl 
 	return -1;
 }
 
+/* The answer to a request whose PSN could not be claimed, by why not. */
+static __always_inline int not_new(struct xdp_md *ctx, struct weft_stats *st,
+				   const struct weft_qpctl *ctl, struct weft_rx *rx,
+				   struct work *wk, enum weft_rx_verdict v)
+{
+	if (v == WEFT_RX_SEQ)
+		return reply_seq(ctx, st, ctl, rx, wk);
+	if (v == WEFT_RX_DUP) {
+		count(st, rx_dup);
+		return reply_ack(ctx, st, ctl, rx, wk, WEFT_F_DUP);
+	}
+	return v == WEFT_RX_BUSY ? drop(st, busy) : drop(st, window);
+}
+
 STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		 struct weft_stats *st, __u32 slot)
 {
@@ -321,16 +351,8 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	v = take_psn(ctl, &q->rx, p);
 	if (v == WEFT_RX_NEW)
 		v = weft_rx_keep(&q->rx, psn, last ? WEFT_RX_ARRIVAL : WEFT_RX_MORE);
-	if (v == WEFT_RX_SEQ)
-		return reply_seq(ctx, st, ctl, &q->rx, wk);
-	if (v == WEFT_RX_DUP) {
-		count(st, rx_dup);
-		return reply_ack(ctx, st, ctl, &q->rx, wk, WEFT_F_DUP);
-	}
-	if (v == WEFT_RX_BUSY)
-		return drop(st, busy);
 	if (v != WEFT_RX_NEW)
-		return drop(st, window);
+		return not_new(ctx, st, ctl, &q->rx, wk, v);
 
 	code = check_target(st, ctl, p, WEFT_ACCESS_REMOTE_WRITE, moff, mlen, &pool, &off);
 	if (unlikely(code))

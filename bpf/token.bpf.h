@@ -332,7 +332,7 @@ enum growth {
 /* Locked. */
 static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
 					  const struct weft_ring *sq, __u32 doms, __u32 prod,
-					  __u32 wnd, __u32 dom, __u32 now, __s32 room, __u32 *cpu)
+					  __u32 wnd, __u32 dom, __u32 now, __s32 room, __s32 *cpu)
 {
 	__u32 more = weft_tx_deficit(tx, sq->sq, prod, wnd), mine = tx->dom[dom].out;
 	__u32 soon = weft_tx_growing(tx, dom, now), here = 1u << (dom & (WEFT_DOMAINS - 1)), app;

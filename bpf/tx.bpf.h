@@ -76,12 +76,12 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	const struct weft_devcfg *cfg = cfg_get();
 	struct weft_devrun *run = run_get();
-	__u32 dom, now, conf, prod, wnd, doms, cpu = 0;
+	__u32 dom, now, conf, prod, wnd, doms;
 	enum growth grow = GROW_NO;
 	enum weft_claim c = WEFT_CLAIM_EMPTY;
 	const struct weft_ring *sq;
 	struct weft_ring *ring;
-	struct weft_score r;
+	struct weft_score *r;
 	struct weft_ack a;
 	__s32 room, delta;
 	bool yield, last = false;
@@ -92,6 +92,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	ring = ring_get(ctl);
 	if (!ring)
 		return drop(st, owner);
+	r = &wk->score;
 	ack_of(wk, &a);
 	dom = my_domain(cfg);
 	now = now_ticks();
@@ -111,14 +112,14 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		WRITE_ONCE(wk->hand, next_turn(dom));
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
-	bad = weft_tx_ack(&q->tx, &a, now, conf, &r);
+	bad = weft_tx_ack(&q->tx, &a, now, conf, r);
 	if (!bad) {
 		wnd = window(cfg, run, &q->tx);
 		doms = domains(ctl, &q->tx, sq);
 		yield = READ_ONCE(wk->hand) != -1 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
 			astray(&q->tx, doms, dom);
 		if (!yield && q->tx.inflight + 1 < wnd)
-			grow = growth(ctl, &q->tx, sq, doms, prod, wnd, dom, now, room, &cpu);
+			grow = growth(ctl, &q->tx, sq, doms, prod, wnd, dom, now, room, &wk->cpu);
 		/* who has nothing to send gives it up below: or its next post would not ring */
 		if (yield && !weft_tx_idle(&q->tx, prod)) {
 			c = WEFT_CLAIM_CWND;
@@ -145,15 +146,15 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	count(st, rx_ack);
 	st->count.rx_rnr += a.rnr;
 	st->count.rx_seq += a.seq;
-	st->count.lost += r.lost;
-	st->count.surplus += r.surplus;
+	st->count.lost += r->lost;
+	st->count.surplus += r->surplus;
 	wk->acked = now;
-	wk->wrote = r.progress;
+	wk->wrote = r->progress;
 	if ((c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_MOVED) && grow == GROW_NO)
 		c = claim_again(cfg, run, ctl, q, ring, wk, c, prod, now, dom, &delta);
-	if (r.progress || c == WEFT_CLAIM_ERROR)
+	if (r->progress || c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
-	account(run, r.dom, r.freed, dom, c == WEFT_CLAIM_OK);
+	account(run, r->dom, r->freed, dom, c == WEFT_CLAIM_OK);
 	account_rescue(run, &wk->seg, c);
 	account_delta(run, delta);
 
@@ -161,7 +162,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
 			return drop(st, fill);
 		count(st, moved);
-		return verdict_redirect(st, bpf_redirect_map(&cpus, cpu, 0));
+		return verdict_redirect(st, bpf_redirect_map(&cpus, wk->cpu, 0));
 	}
 	if (unlikely(grow == GROW_TWIN)) {
 		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
@@ -227,11 +228,9 @@ STEP int tx_nak(struct weft_stats *st, const struct weft_qpctl *ctl, const struc
 	psn = bpf_ntohl(h->nak.psn);
 	bpf_spin_lock(&q->lock);
 	/* a READ is carried out again for a duplicate, also when it is long over and the MR gone */
-	known = q->tx.nxt - psn - 1 < WEFT_WIN && !weft_tx_delivered(&q->tx, psn);
-	if (known && !q->tx.err) {
-		q->tx.err = WEFT_TX_ERR_NAK;
-		q->tx.err_info = bpf_ntohl(h->nak.code);
-		q->tx.err_ssn = weft_slot_ssn(&q->tx, &q->tx.slot[weft_tx_at(psn)]);
+	known = weft_tx_nak(&q->tx, psn, bpf_ntohl(h->nak.code), bpf_ntohl(h->nak.nth));
+	if (known) {
+		publish(&q->tx, ring);
 		publish_err(&q->tx, ring);
 	}
 	bpf_spin_unlock(&q->lock);

@@ -4,6 +4,7 @@
 #include "recv.bpf.h"
 #include "capture.bpf.h"
 #include "doorbell.bpf.h"
+#include "many.bpf.h"
 
 static __always_inline int action(enum weft_verdict v)
 {
@@ -49,6 +50,7 @@ static __always_inline enum weft_verdict admit(struct xdp_md *ctx, struct weft_s
 	switch (h->op) {
 	case WEFT_OP_DATA:
 	case WEFT_OP_SEND:
+	case WEFT_OP_WRITES:
 	case WEFT_OP_REPLY: break;
 	case WEFT_OP_ACK:
 	case WEFT_OP_RNR:
@@ -105,16 +107,20 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 
 	switch (p->u.h.op) {
 	case WEFT_OP_DATA:
+	case WEFT_OP_WRITES:
 	case WEFT_OP_SEND:
 	case WEFT_OP_READ:
 	case WEFT_OP_FADD:
 	case WEFT_OP_CSWAP:
 		if (state != WEFT_QP_RTS) {
 			st->drop.closed++;
-			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED, bpf_ntohl(p->u.h.psn));
+			return reply_nak(ctx, st, ctl, wk, WEFT_NAK_CLOSED, bpf_ntohl(p->u.h.psn),
+					 0);
 		}
 		if (p->u.h.op == WEFT_OP_DATA && likely(!(p->u.h.flags & WEFT_F_IMM)))
 			return rx_data(ctx, ctl, wk, st, slot);
+		if (p->u.h.op == WEFT_OP_WRITES)
+			return rx_writes(ctx, ctl, wk, st, slot);
 		if (p->u.h.op == WEFT_OP_DATA || p->u.h.op == WEFT_OP_SEND)
 			return rx_recv(ctx, ctl, wk, st, slot);
 		return rx_ask(ctx, ctl, wk, st, slot);
@@ -139,7 +145,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 		if (unlikely(v == V_HAND)) {
 			ctl = hand_over(ctx, st, wk, &v);
 		}
-		return v == V_FILL && ctl ? fill_or_clone(ctx, st, ctl, wk) : v;
+		return v == V_FILL && ctl ? fill_or_clone(ctx, st, ctl, wk, WEFT_PAYLOAD_MAX) : v;
 	default:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
@@ -163,16 +169,20 @@ int weft_nic(struct xdp_md *ctx)
 	return act;
 }
 
+#define DB_ROOM 192 /* bytes that a tap's frame can grow by, at its head */
+
 static __always_inline enum weft_verdict bell(struct xdp_md *ctx, struct weft_stats *st,
 					      const struct weft_db *db)
 {
 	struct weft_qpctl *ctl = ctl_get(WEFT_QPN_SLOT(db->qpn));
 	enum weft_verdict v = ring_bell(ctx, db->op, db->qpn);
 	struct work *wk = work_get();
+	__u32 hl;
 
 	if (v != V_FILL || !wk || !ctl)
 		return v == V_FILL ? V_DROP : v;
-	v = fill_or_clone(ctx, st, ctl, wk);
+	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
+	v = fill_or_clone(ctx, st, ctl, wk, frame_len(ctx) - hl + DB_ROOM);
 	/* filled here: out through the NIC as it is */
 	return v == V_TX ? verdict_redirect(st, bpf_redirect_map(&nic, 0, 0)) : v;
 }
@@ -316,7 +326,7 @@ static __always_inline int fill_clone(struct xdp_md *ctx)
 		st->drop.template ++;
 		return unfilled(ctx, ctl, wk);
 	}
-	if (fill(ctx, ctl, wk, st, WEFT_QPN_SLOT(db.qpn)) == FILL_OK) {
+	if (fill_any(ctx, ctl, wk, st, WEFT_PAYLOAD_MAX) == FILL_OK) {
 		wk->held = wk->left != 0;
 		return XDP_PASS;
 	}

@@ -129,7 +129,7 @@ void weft_cm_private(struct weft_cm_msg *m, const struct weft_qp_opts *o)
 void weft_cm_limits(struct weft_cm_msg *m, const struct weft_qp_opts *o)
 {
 	(void)o;
-	m->features = WEFT_CM_F_READ | WEFT_CM_F_ATOMIC | WEFT_CM_F_FREE;
+	m->features = WEFT_CM_F_READ | WEFT_CM_F_ATOMIC | WEFT_CM_F_FREE | WEFT_CM_F_WRITES;
 	m->required = 0;
 	m->window = WEFT_WIN;
 	m->atomics = WEFT_ATOMICS_MAX;

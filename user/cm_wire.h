@@ -68,7 +68,8 @@ enum weft_cm_type { WEFT_CM_REQUEST = 1, WEFT_CM_REPLY = 2 };
 #define WEFT_CM_FEATURES(X) \
 	X(READ, 0, "read")     \
 	X(ATOMIC, 1, "atomic") \
-	X(FREE, 2, "segments free of order")
+	X(FREE, 2, "segments free of order") \
+	X(WRITES, 3, "several WRITEs in a packet")
 /* clang-format on */
 enum weft_cm_feature {
 #define X(name, bit, text) WEFT_CM_F_##name = 1u << (bit),

@@ -56,6 +56,7 @@ struct weftd_take {
 };
 struct weftd_live { /* as weft_live; the addresses are those of the socket that comes along */
 	uint32_t num, pd, cq, tx_psn, rx_psn, payload, dqpn, csum, port, rq, srq, strict;
+	uint32_t many, pad;
 	uint64_t conn, secret, cpus;
 };
 struct weftd_lived {

@@ -323,6 +323,7 @@ static int init_tables(struct weft_dev *dev, const struct weft_qpctl *ctl,
 		tx->tx.strict = l->strict != 0;
 		tx->tx.frees = l->strict == WEFT_LIVE_FREE;
 		tx->tx.home = choose_home(ctl, slot);
+		tx->tx.joins_writes = l->many && !l->strict;
 		tx->tx.sq_mask = ctl->sq_mask;
 		weft_rx_init(&rx->rx, l->rx_psn);
 		rx->rx.shared = l->srq;
@@ -371,6 +372,8 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		ctl->flags |= WEFT_QPF_SRQ;
 	if (l->strict)
 		ctl->flags |= WEFT_QPF_STRICT;
+	else if (l->many)
+		ctl->flags |= WEFT_QPF_MANY;
 	ctl->conn = l->conn;
 	ctl->created = weft_now_ns();
 	weft_check_expand(l->secret, ctl->hkey);

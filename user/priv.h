@@ -32,6 +32,7 @@ struct weft_live { /* an INIT QP goes live */
 	uint32_t rq;     /* index of its receive queue + 1; 0: none */
 	uint32_t srq;    /* that is shared */
 	uint32_t strict; /* 0, or enum weft_live_order */
+	uint32_t many;   /* several WRITEs in a packet */
 	uint32_t port;   /* the peer's UDP port */
 	uint64_t conn, secret;
 	uint64_t cpus;                       /* that may hold its tokens, a bit each */

@@ -135,6 +135,7 @@ static int qp_live(struct weft_dev *dev, const struct weft_live *l, uint8_t next
 		.rq = l->rq,
 		.srq = l->srq,
 		.strict = l->strict,
+		.many = l->many,
 		.conn = l->conn,
 		.secret = l->secret,
 		.cpus = l->cpus,

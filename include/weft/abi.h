@@ -131,9 +131,10 @@ enum weft_qp_state {
 #define WEFT_QPN_SLOT(qpn)  (0xffff & (qpn))
 
 #define WEFT_QPF_V6         0x1
-#define WEFT_QPF_CSUM       0x2 /* UDP checksum on everything this QP sends */
-#define WEFT_QPF_SRQ        0x4 /* its receive queue is shared */
-#define WEFT_QPF_STRICT     0x8 /* requests are carried out in their order only */
+#define WEFT_QPF_CSUM       0x2  /* UDP checksum on everything this QP sends */
+#define WEFT_QPF_SRQ        0x4  /* its receive queue is shared */
+#define WEFT_QPF_STRICT     0x8  /* requests are carried out in their order only */
+#define WEFT_QPF_MANY       0x10 /* both sides put several WRITEs in a packet */
 
 struct weft_qpctl {  /* map qpctl[slot], written by the control plane, read by XDP */
 	__u32 state; /* enum weft_qp_state */
@@ -297,7 +298,8 @@ enum weft_drop {
 
 /* What happened otherwise. */
 #define WEFT_COUNTS(X)                                                 \
-	X(rx_data, "DATA and SEND placed")                             \
+	X(rx_data, "DATA, WRITES and SEND placed")                     \
+	X(rx_writes, "of those, several WRITEs in one")                \
 	X(rx_bytes, "payload bytes placed")                            \
 	X(rx_dup, "DATA, SEND and atomics answered again")             \
 	X(rx_ce, "requests that arrived with CE")                      \
@@ -308,7 +310,8 @@ enum weft_drop {
 	X(rx_rnr, "of those scored, RNR")                              \
 	X(rx_seq, "of those scored, SEQ")                              \
 	X(rx_resume, "RESUME received")                                \
-	X(tx_data, "DATA and SEND sent")                               \
+	X(tx_data, "DATA, WRITES and SEND sent")                       \
+	X(tx_writes, "of those, several WRITEs in one")                \
 	X(tx_retx, "of those, retransmissions")                        \
 	X(tx_ask, "READ and atomic sent")                              \
 	X(tx_ack, "ACK and REPLY sent")                                \

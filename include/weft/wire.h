@@ -27,6 +27,7 @@
 	X(SEND, 8, 1, "segment of a SEND, placed where a receive says")         \
 	X(RNR, 9, 0, "no receive is posted for a request: to be sent again")    \
 	X(RESUME, 10, 0, "receives are posted again")                           \
+	X(WRITES, 12, 1, "several whole WRITEs, each placed on arrival")        \
 	X(SEQ, 11, 0, "a request is not the next, in strict order: to be sent again")
 
 enum weft_opcode {
@@ -102,6 +103,12 @@ struct weft_hdr {
 			__be64 compare; /* CSWAP: the old value */
 		} atomic;               /* FADD, CSWAP */
 		struct {
+			__be32 n;      /* WRITEs in this packet, 2 to WEFT_MANY */
+			__be32 msn;    /* number of the first */
+			__be32 sum[2]; /* checks of descriptors 0 to 3, and 4 to 7 (core/check.h) */
+			__be32 rsvd[4];
+		} writes; /* WRITES */
+		struct {
 			__be32 cum;       /* every PSN before it is placed */
 			__be32 msn;       /* messages wholly placed, in order */
 			__be64 sack;      /* placed PSNs: bit i is sack_base + i */
@@ -112,12 +119,25 @@ struct weft_hdr {
 		struct {
 			__be32 code; /* enum weft_nak */
 			__be32 psn; /* the PSN that was refused: of the first refusal, ever after */
-			__be32 rsvd[6];
+			__be32 nth; /* of WRITES: which of them, from 0; those before it are placed */
+			__be32 rsvd[5];
 		} nak;
 	};
 };
 
 _Static_assert(sizeof(struct weft_hdr) == 64, "wire header is 64 bytes");
+
+/* WRITES: n of these, then the bytes of each, one after the other. */
+#define WEFT_MANY     8   /* WRITEs in a packet, at most */
+#define WEFT_MANY_LEN 256 /* bytes of each, at most */
+
+struct weft_desc {
+	__be32 rkey;
+	__be32 len;
+	__be64 roff; /* where they go, from the MR's start */
+};
+
+_Static_assert(sizeof(struct weft_desc) * WEFT_MANY == 128, "two blocks of the check");
 
 /* Header bytes from the start of the frame to the payload. */
 #define WEFT_L2_LEN  14

@@ -26,7 +26,7 @@ cp -r bpf include "$work" || exit 1
 cd "$work" || exit 1
 
 f=bpf/frame.bpf.h r=bpf/rx.bpf.h k=bpf/token.bpf.h t=bpf/tx.bpf.h i=bpf/fill.bpf.h d=bpf/doorbell.bpf.h w=bpf/weft.bpf.c
-u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h a=bpf/ask.bpf.h
+v=bpf/many.bpf.h u=bpf/util.bpf.h c=include/weft/core m=bpf/telemetry.bpf.h a=bpf/ask.bpf.h
 
 # ---- what is ours ----
 port='udp->dest != bpf_htons(cfg->port)'
@@ -140,25 +140,27 @@ gone score__old $c/tx_score.h 'age > WEFT_WIN'
 gone score__unsent $c/tx_score.h '(ahead > 0 && (__u32)ahead > used)'
 gone score__unsent $c/tx_score.h '(a->sack_base & 63)'
 gone score__unsent $c/tx_score.h 'weft_psn_diff(a->msn, tx->ends) > 0'
-swap score__unsent $t 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
-swap score__nak $t '!q->tx.err' 1 'known && !q->tx.err'
+nak=$'tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn))\n\t\treturn 0;\n\tif (tx->err)'
+gone score__unsent $c/tx_score.h 'tx->nxt - psn - 1 >= WEFT_WIN' "$nak"
+gone reply__late_nak $c/tx_score.h 'weft_tx_delivered(tx, psn)' $'weft_tx_delivered(tx, psn))\n\t\treturn 0;\n\tif (tx->err)'
+gone score__nak $c/tx_score.h 'tx->err' $'return 0;\n\tif (tx->err)'
 error='c == WEFT_CLAIM_ERROR'
 gone score__corrupt_ring $i "$error" "$error"$')\n\t\tpublish_err'
-gone fill__corrupt_ring_wakes $t "$error" "r.progress || $error"
+gone fill__corrupt_ring_wakes $t "$error" "r->progress || $error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
 # ---- what it sends ----
 gone small__is_replaced $i 'frame_resize(ctx, flen, hl + len)'
-cut small__is_replaced $i 'count(st, regrown)'
-swap small__is_replaced $i 1 0 'wk->seg.psn, 1)'
+cut small__is_replaced $v 'count(st, regrown)'
+swap small__is_replaced $v 1 0 'wk->seg.psn, 1)'
 swap small__fits $f '!bpf_xdp_adjust_head(ctx, -more)' 0
-gone fill__local_errors $i '!seg->lkey'
-gone fill__local_errors $i 'key != seg->lkey'
+gone fill__local_errors $i '!lkey'
+gone fill__local_errors $i 'key != lkey'
 gone fill__local_errors $i 'mr->pd != ctl->pd'
 gone fill__local_errors $i '!(mr->rights & right)'
-gone fill__local_errors $i 'seg->loff > mr->len'
-gone fill__local_errors $i 'seg->len > mr->len - seg->loff'
+gone fill__local_errors $i 'loff > mr->len'
+gone fill__local_errors $i 'len > mr->len - loff'
 gone fill__local_errors $i 'len > WEFT_PAYLOAD_MAX' '!mr || len > WEFT_PAYLOAD_MAX'
 gone fill__local_errors $i 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
 gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > tx->sq_mask + 1u'
@@ -222,7 +224,7 @@ swap share__growth $k 'mine + 2 > domain_share(doms, wnd)' 'mine + 2 >= domain_s
 swap share__growth $k 'mine + 2 > domain_share(doms, wnd)' 'mine + 1 > domain_share(doms, wnd)'
 swap grow__moves_now_and_then $k 'mine > 1' 1
 swap grow__moves_now_and_then $k 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
-swap grow__post_moves $d 'n > 2' 1 $'n > 2 &&\n'
+swap grow__post_moves $d 'n > 2' 1 '(n > 2 || burst)'
 swap grow__post_moves $d 'op == WEFT_DB_POST' 1 '(op == WEFT_DB_POST ||'
 swap grow__post_moves $k '~weft_tx_busy(tx)' '~0u'
 cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (wk->cpu >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
@@ -360,7 +362,6 @@ swap reply__impossible $t 'weft_tx_sane(&q->tx, &a)' 1
 gone reply__no_place $t 'place(ctx, mr->pool, mr->off + seg->loff, wk->pkt.hl, len)'
 swap reply__no_place $t WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_LOCAL 'local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE)'
 cut reply__placed $t 'wk->answer = 1'
-swap reply__late_nak $t '!weft_tx_delivered(&q->tx, psn)' 1
 swap reply__needs_its_own $w 'wk->acked = wk->answer = 0' 'wk->acked = 0'
 gone reply__not_asked_for $c/tx_score.h '!(tx->own[w] & bit)'
 gone reply__not_asked_for $c/tx_score.h 'out->len != len'
@@ -374,6 +375,8 @@ gone reply__needs_its_own $c/tx_score.h own '(own || weft_ack_missed(a)) && !wef
 
 # shellcheck source=tests/bpf/mutate_recv.sh
 . "$here/mutate_recv.sh"
+# shellcheck source=tests/bpf/mutate_many.sh
+. "$here/mutate_many.sh"
 
 # ---- copies for whoever captures ----
 p=bpf/capture.bpf.h

@@ -154,6 +154,47 @@ void use_queue(struct input *in)
 			((uint8_t *)rq)[at % sizeof(*rq)] = take8(in);
 }
 
+/* Several WRITEs, now and then with one that is too long, elsewhere, or not what the check says. */
+void draw_writes(struct input *in, struct pkt *p, const struct fx_qp *to)
+{
+	static uint8_t bytes[FX_FULL];
+	uint32_t psn = draw_psn(in, &model.rx[fx_idx(to)]), how = take8(in), n = 2 + how % 7;
+	uint32_t at = n * sizeof(struct weft_desc), odd = take8(in) % n;
+	__u64 words[2 * WEFT_MANY] = { 0 };
+	struct weft_desc d[WEFT_MANY] = { 0 };
+	__u32 sum[2];
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t len = take8(in);
+
+		d[i].rkey = htonl(FX_T_KEY);
+		d[i].roff = htobe64(draw_offset(in));
+		if (i == odd && how >= 224)
+			d[i].rkey ^= htonl(1u << take8(in) % 32);
+		if (i == odd && how >= 192 && how < 208)
+			len = 254 + take8(in) % 4;
+		d[i].len = htonl(len);
+		memcpy(bytes + at, payload_bytes() + (psn + i) % 256, len);
+		at += len;
+	}
+	memcpy(words, d, sizeof(words));
+	pkt_init(p, to->peer, WEFT_OP_WRITES, psn);
+	weft_check_descs(words, p->hkey, sum);
+	if (how >= 208 && how < 224)
+		((uint8_t *)d)[take8(in) % (n * sizeof(*d))] ^= 1 << how % 8;
+	memcpy(bytes, d, n * sizeof(*d));
+	p->h.flags = WEFT_F_LAST;
+	p->h.writes.n = htonl(n);
+	p->h.writes.sum[0] = htonl(sum[0]);
+	p->h.writes.sum[1] = htonl(sum[1]);
+	p->h.len = htons(at);
+	p->payload = bytes;
+	p->len = at;
+	p->h.ts = htonl(take16(in));
+	p->h.ev = take8(in);
+	p->sport = WEFT_EV_PORT0 + p->h.ev;
+}
+
 /* A READ or an atomic, mostly of memory that is there. */
 void draw_ask(struct input *in, struct pkt *p, const struct fx_qp *to)
 {

@@ -6,6 +6,7 @@
 #include "model.h"
 
 void draw_data(struct input *in, struct pkt *p, const struct fx_qp *to);
+void draw_writes(struct input *in, struct pkt *p, const struct fx_qp *to);
 void make_recv(struct input *in, struct pkt *p, const struct fx_qp *to);
 void draw_ask(struct input *in, struct pkt *p, const struct fx_qp *to);
 void draw_answer(struct input *in, struct pkt *p, const struct fx_qp *to);

@@ -84,6 +84,7 @@ static void check_reply(const struct judged *j, const struct frame *asked)
 	} else {
 		p.h.nak.code = htonl(j->code);
 		p.h.nak.psn = htonl(j->nak_psn);
+		p.h.nak.nth = htonl(j->nak_nth);
 	}
 	pkt_frame(&p, &want);
 	for (uint32_t i = 0; i < want.len; i++)
@@ -104,6 +105,7 @@ static void check_counters(const struct judged *j)
 		count[WEFT_COUNT_rx_dup] = !j->fresh && j->op != WEFT_OP_READ;
 	} else if (j->fresh) {
 		count[WEFT_COUNT_rx_data] = 1;
+		count[WEFT_COUNT_rx_writes] = j->many != 0;
 		count[WEFT_COUNT_rx_bytes] = j->len;
 	} else if (j->reply == WEFT_OP_ACK) {
 		count[WEFT_COUNT_rx_dup] = 1;
@@ -172,7 +174,7 @@ static void run(const struct frame *f)
 	if (j.write)
 		backend_atomic(j.roff, j.now);
 	else
-		backend_scattered(j.span, j.nspan, f->b + j.at);
+		backend_scattered(j.span, j.nspan, f->b + j.at + j.data);
 	if (j.fresh) {
 		memcpy(&h, f->b + j.at - WEFT_HDR_LEN, sizeof(h));
 		model_place(&j, ntohl(h.psn), h.flags);
@@ -210,6 +212,8 @@ void fuzz_rx(struct input *in)
 			fx_recv_on(&fx.qp[i], how & 2);
 		if (how & 4)
 			fx.qp[i].ctl->flags |= WEFT_QPF_STRICT;
+		else if (how & 16)
+			fx.qp[i].ctl->flags |= WEFT_QPF_MANY;
 	}
 	if (how & 8)
 		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights &= ~WEFT_ACCESS_LOCAL_WRITE;
@@ -236,6 +240,8 @@ void fuzz_rx(struct input *in)
 			draw_answer(in, &p, to);
 		else if (!(what % 3))
 			draw_ask(in, &p, to);
+		else if (how & 16 && what % 3 == 2)
+			draw_writes(in, &p, to);
 		else
 			draw_data(in, &p, to);
 		if (how & 3 && what < 230 && what % 3 == 1)

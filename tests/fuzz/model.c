@@ -43,6 +43,7 @@ static void nak(struct judged *j, int why, uint32_t code, uint32_t psn)
 	j->reply = WEFT_OP_NAK;
 	j->code = code;
 	j->nak_psn = psn;
+	j->nak_nth = model.rx[j->qp].err == code ? model.rx[j->qp].err_nth : 0;
 }
 
 /* First refusal of this QP. */
@@ -352,6 +353,8 @@ static void judge_data(const uint8_t *w, struct judged *j, uint32_t plen)
 	e->status = 0;
 }
 
+#include "model_writes.h"
+
 /* The header is there, and behind it plen bytes. */
 static void judge_header(const struct frame *f, struct judged *j, uint32_t at, uint32_t plen)
 {
@@ -384,9 +387,10 @@ static void judge_header(const struct frame *f, struct judged *j, uint32_t at, u
 		return dropped(j, WEFT_DROP_check);
 	if (be(w + 28, 2) != plen)
 		return dropped(j, WEFT_DROP_length);
-	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_SEQ)
+	if (w[1] < WEFT_OP_DATA || w[1] > WEFT_OP_WRITES)
 		return dropped(j, WEFT_DROP_opcode);
-	if (plen && w[1] != WEFT_OP_DATA && w[1] != WEFT_OP_SEND && w[1] != WEFT_OP_REPLY)
+	if (plen && w[1] != WEFT_OP_DATA && w[1] != WEFT_OP_SEND && w[1] != WEFT_OP_REPLY &&
+	    w[1] != WEFT_OP_WRITES)
 		return dropped(j, WEFT_DROP_length);
 	if (!model.alive)
 		return dropped(j, WEFT_DROP_owner);
@@ -405,6 +409,8 @@ static void judge_header(const struct frame *f, struct judged *j, uint32_t at, u
 	j->refused = fx.qp[i].ring->refused;
 	if (j->op == WEFT_OP_DATA || j->op == WEFT_OP_SEND)
 		judge_data(w, j, plen);
+	else if (j->op == WEFT_OP_WRITES)
+		judge_writes(w, j, plen);
 	else if (is_ask(j->op))
 		judge_ask(w, j);
 	else if (ctl->state != WEFT_QP_RTS)
@@ -449,7 +455,7 @@ void model_place(const struct judged *j, uint32_t psn, uint8_t flags)
 	struct model_rx *rx = &model.rx[j->qp];
 
 	rx->placed[psn % WEFT_WIN] = true;
-	rx->last[psn % WEFT_WIN] = flags & WEFT_F_LAST;
+	rx->last[psn % WEFT_WIN] = j->many ? j->many : flags & WEFT_F_LAST;
 	rx->quiet[psn % WEFT_WIN] = is_ask(j->op);
 	rx->recv[psn % WEFT_WIN] = is_recv(j->op, flags);
 	if (j->op == WEFT_OP_FADD || j->op == WEFT_OP_CSWAP) {
@@ -460,7 +466,8 @@ void model_place(const struct judged *j, uint32_t psn, uint8_t flags)
 	while (rx->placed[rx->next % WEFT_WIN]) {
 		rx->placed[rx->next % WEFT_WIN] = false;
 		rx->msn += rx->last[rx->next % WEFT_WIN];
-		rx->arrived += rx->last[rx->next % WEFT_WIN] && !rx->quiet[rx->next % WEFT_WIN];
+		if (!rx->quiet[rx->next % WEFT_WIN])
+			rx->arrived += rx->last[rx->next % WEFT_WIN];
 		rx->received += rx->last[rx->next % WEFT_WIN] && rx->recv[rx->next % WEFT_WIN];
 		rx->next++;
 	}

@@ -11,8 +11,9 @@ struct model_rx {
 	uint32_t arrived;   /* of those: not READs nor atomics */
 	uint32_t received;  /* of those: that took a receive */
 	uint32_t bound;     /* shared queue: the first number without a receive */
-	uint32_t err, err_psn;
-	bool placed[WEFT_WIN], last[WEFT_WIN], quiet[WEFT_WIN], recv[WEFT_WIN];
+	uint32_t err, err_psn, err_nth;
+	bool placed[WEFT_WIN], quiet[WEFT_WIN], recv[WEFT_WIN];
+	uint8_t last[WEFT_WIN]; /* messages that end with it */
 	struct {
 		bool set;
 		uint32_t psn;
@@ -31,11 +32,12 @@ struct judged {
 	int qp;      /* whose packet it is, -1: nobody's */
 	uint8_t op;  /* of the packet, once all before the opcode is proven */
 	uint8_t reply, flags;
-	uint32_t code, nak_psn;
-	bool write;                     /* an atomic: `now` goes to roff of the target MR */
-	struct span span[WEFT_RQ_SGES]; /* where bytes of the frame go, one after the other */
+	uint32_t code, nak_psn, nak_nth;
+	bool write;                  /* an atomic: `now` goes to roff of the target MR */
+	struct span span[WEFT_MANY]; /* where bytes of the frame go, one after the other */
 	int nspan;
 	bool fresh;             /* its PSN is placed now */
+	uint32_t many, data;    /* WRITES: how many; bytes of the payload before theirs */
 	uint8_t bytes[FX_FULL]; /* READ: what is there */
 	uint64_t was, now;      /* of an atomic */
 	uint32_t at_asn;

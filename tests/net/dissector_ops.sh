@@ -11,6 +11,28 @@ VEC_RESUME+="0000000000000000000000000000000000000000000000060000000000000000"
 VEC_IMM="0301110500010003112233445566778800000003010203043f9f1d7c0d000000"
 VEC_IMM+="abcde0120000000c0000000000010d000000000000000d00cafef00e00000006"
 
+VEC_WRITES="030c01050001000311223344556677880000000301020304"
+VEC_WRITES+="61d5f693002c0000000000020000000cfc49a9c5b9dfe0ad00000000000000000000000000000000"
+VEC_DESCS="abcde012000000040000000000000100abcde012000000080000000000000048"
+VEC_NAK2="0303000500020001112233445566778800000003010203"
+VEC_NAK2+="0460ff6ec0000000000000000200000003000000010000000000000000000000000000000000000000"
+
+# Several WRITEs in a packet, and a NAK for one of them.
+writes() {
+	local v=$LAB_TMP/writes.pcap p=${PAYLOAD:0:24}
+	packet "$v" "$VEC_WRITES$VEC_DESCS$p"
+	packet "$v" "$VEC_NAK2" 49157 4793 10.9.0.2 10.9.0.1
+	are "WRITES: opcode, checks, number, the first message" "12 1 2 12 0xfc49a9c5,0xb9dfe0ad 1,1" \
+		"$(fields "$v" weft.op weft.check.status weft.writes.n weft.writes.msn weft.writes.check \
+			weft.writes.check.status | head -n 1)"
+	are "each of them" "0xabcde012,0xabcde012 4,8 256,72 5a5a5a5a,5a5a5a5a5a5a5a5a" \
+		"$(fields "$v" weft.write.rkey weft.write.len weft.write.roff weft.write.data | head -n 1)"
+	are "a NAK tells which was refused" "3 1 2 3 1" \
+		"$(fields "$v" weft.op weft.check.status weft.nak.code weft.nak.psn weft.nak.nth | tail -n 1)"
+	are "what the list shows" "WRITES QP=0x10003 PSN=3 Len=44 Msg=12 WRITEs=2 [LAST]" \
+		"$(fields "$v" _ws.col.Info | head -n 1)"
+}
+
 # READ and atomics, and the answers that bring something.
 asks() {
 	local v=$LAB_TMP/ask.pcap
@@ -97,4 +119,17 @@ experts_recv() {
 	broken "an RNR" weft.expert.rnr "$VEC_RNR"
 	broken "a SEQ" weft.expert.seq "030b00${a:6}"
 	broken "a SEQ with an epoch" weft.expert.flags "030b40${a:6}"
+}
+
+# And in several WRITEs.
+experts_writes() {
+	local p=${PAYLOAD:0:24}
+	broken "right WRITES" - "$VEC_WRITES$VEC_DESCS$p"
+	broken "a damaged descriptor" weft.expert.writes_check "$VEC_WRITES${VEC_DESCS:0:62}49$p"
+	broken "nine WRITEs" weft.expert.len "${VEC_WRITES:0:70}09${VEC_WRITES:72}$VEC_DESCS$p"
+	broken "a byte more than they are" weft.expert.len "${VEC_WRITES:0:58}2d${VEC_WRITES:60}$VEC_DESCS${p}00"
+	broken "a long one" weft.expert.len "$VEC_WRITES${VEC_DESCS:0:12}01${VEC_DESCS:14}$p"
+	broken "WRITES without LAST" weft.expert.last "030c00${VEC_WRITES:6}$VEC_DESCS$p"
+	broken "WRITES with immediate data" weft.expert.flags "030c11${VEC_WRITES:6}$VEC_DESCS$p"
+	broken "WRITES with something in what is reserved" weft.expert.reserved "${VEC_WRITES:0:96}01${VEC_WRITES:98}$VEC_DESCS$p"
 }

@@ -246,7 +246,7 @@ experts() {
 	local d=$VEC_DATA a=$VEC_ACK
 	broken "a right packet" - "$VEC_DATA$PAYLOAD"
 	broken "another version" weft.expert.version "01${d:2}$PAYLOAD"
-	broken "an unknown opcode" weft.expert.opcode "030c${d:4}$PAYLOAD"
+	broken "an unknown opcode" weft.expert.opcode "030d${d:4}$PAYLOAD"
 	broken "a length that is not UDP's" weft.expert.len "${d:0:56}0d01${d:60}$PAYLOAD"
 	broken "an ACK with a payload" weft.expert.len "${a:0:56}0004${a:60}00000000"
 	broken "a segment behind the end" weft.expert.len "${d:0:104}00001900${d:112}$PAYLOAD"
@@ -272,6 +272,7 @@ experts() {
 	broken "a REPLY with flags of a request" weft.expert.flags "030701${VEC_REPLY7:6}${PAYLOAD:0:1344}"
 	broken "CE of a REPLY" weft.expert.ce "030704${VEC_REPLY7:6}${PAYLOAD:0:1344}"
 	experts_recv
+	experts_writes
 	brokens
 }
 
@@ -387,9 +388,9 @@ lossy() {
 	lost=$(($(lab_field "$WIRE" lost) + $(lab_field "$WIRE" lost 2)))
 	t "lost > 20" "$lost of them were lost"
 	same "and their verdict says so" $lost "$(frames 'op && verdict == 1')"
-	same "DATA as A counted them" "$(lab_field "$A" tx_data)" "$(frames 'op == 1 && dir == 0')"
+	same "DATA as A counted them" "$(lab_field "$A" tx_data)" "$(frames '(op == 1 || op == 12) && dir == 0')"
 	same "ACKs as B counted them" "$(lab_field "$B" tx_ack)" "$(frames 'op == 2 && dir == 1')"
-	same "retransmissions as A counted them" "$(lab_field "$A" tx_retx)" "$(frames 'op == 1 && dir == 0 && retx')"
+	same "retransmissions as A counted them" "$(lab_field "$A" tx_retx)" "$(frames '(op == 1 || op == 12) && dir == 0 && retx')"
 	same "CE as B counted it" "$(lab_field "$B" rx_ce)" "$(frames 'op == 2 && dir == 1 && ce')"
 	t "$(frames 'ce') > 10" "and there was some"
 	same "DUP as B counted it" "$(lab_field "$B" rx_dup)" "$(frames 'op == 2 && dir == 1 && dup')"
@@ -459,6 +460,7 @@ lab_begin
 tap_part vectors && vectors
 tap_part asks && asks
 tap_part recvs && recvs
+tap_part writes && writes
 tap_part sequence && sequence
 tap_part setup && setup
 tap_part sacks && sacks

@@ -60,6 +60,20 @@ early_enough() {
 		"a client that comes before its server waits for it"
 }
 
+# Small WRITEs share packets, as the server counts them; in strict order they go one by one.
+sharing() {
+	local data=0 writes=0
+	data=$(counter "$LAB_B" "$LAB_IF_B" rx_data) writes=$(counter "$LAB_B" "$LAB_IF_B" rx_writes)
+	t -- perf_write --size 64 --count 200000 --verify ++ "200000 WRITEs of 64 bytes"
+	data=$(($(counter "$LAB_B" "$LAB_IF_B" rx_data) - data))
+	writes=$(($(counter "$LAB_B" "$LAB_IF_B" rx_writes) - writes))
+	t "$data < 150000 && $writes > 10000" "in $data packets, $writes of them with several"
+	writes=$(counter "$LAB_B" "$LAB_IF_B" rx_writes)
+	t -- perf_write --size 64 --strict --count 20000 --verify ++ "20000 in strict order"
+	writes=$(($(counter "$LAB_B" "$LAB_IF_B" rx_writes) - writes))
+	t "$writes < 100" "each in a packet of its own"
+}
+
 # Latency runs touch fresh memory all the time, and all of it is compared.
 latency() {
 	t -- perf_write --lat --count 5000 --verify ++ "--lat, the whole of 64 MiB compared"
@@ -147,7 +161,7 @@ interface() {
 lab_begin
 lab_pair 3498
 if tap_part early; then early_enough; else perf_server; fi
-for part in waiting latency reading sending adding text interface; do
+for part in waiting sharing latency reading sending adding text interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

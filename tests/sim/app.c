@@ -35,6 +35,7 @@ static void conn_init(struct conn *c, uint32_t id, uint32_t from, uint32_t gen, 
 	c->gtx.tx.strict = p->strict;
 	c->gtx.tx.frees = p->frees;
 	c->gtx.tx.home = id % p->cpus[from];
+	c->gtx.tx.joins_writes = p->many;
 	c->depth = p->depth;
 	c->gtx.tx.sq_mask = c->depth - 1;
 	weft_rx_init(&c->grx.rx, c->psn0);

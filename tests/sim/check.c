@@ -60,9 +60,9 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	    (weft_wqe_atomic(s->op) && (s->operand != m->operand || s->compare != m->compare)))
 		fail("I12", "qp %u: PSN %u is not what was posted", c->id, idx);
 	if (r->known) {
-		if (r->ssn != s->msn || r->moff != s->moff || r->len != s->len ||
-		    r->loff != s->loff || r->roff != s->roff || !(s->flags & WEFT_F_RETX) ||
-		    r->last != (s->flags & WEFT_F_LAST) ||
+		if (r->ssn != s->msn || r->more != s->more || r->moff != s->moff ||
+		    r->len != s->len || r->loff != s->loff || r->roff != s->roff ||
+		    !(s->flags & WEFT_F_RETX) || r->last != (s->flags & WEFT_F_LAST) ||
 		    (weft_wqe_atomic(s->op) && c->atomic_psn[s->asn & (SIM_MSGS - 1)] != idx))
 			fail("I12", "qp %u: PSN %u changed its meaning", c->id, idx);
 		return;
@@ -84,13 +84,43 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	    (s->len < W.p.payload && !r->end) || (s->flags & WEFT_F_RETX) ||
 	    r->last != (s->moff + s->len == m->mlen) ||
 	    (idx && !r[-1].end && (r[-1].ssn != r->ssn || r[-1].moff + r[-1].len != r->moff)) ||
-	    (idx && r[-1].end && (r[-1].ssn + 1 != r->ssn || r->moff != m->moff)))
+	    (idx && r[-1].end && (r[-1].ssn + r[-1].more + 1 != r->ssn || r->moff != m->moff)))
 		fail("I12", "qp %u: PSN %u is cut wrong", c->id, idx);
 	c->cut++;
 	if (r->end)
 		m->end = c->cut;
 	if (weft_wqe_atomic(s->op))
 		check_atomic(c, s);
+}
+
+/* I12: before it has left, small whole WRITEs join a PSN, in posting order, as they were posted. */
+void check_join(struct conn *c, const struct weft_seg *s)
+{
+	const struct weft_tx *tx = &c->gtx.tx;
+	uint32_t idx = s->psn - c->psn0, at = s->msn - c->msn0, sum = 0;
+	struct psn_rec *r = &c->psn[idx];
+
+	if (s->more == r->more)
+		return;
+	if (idx + 1 != c->cut || r->gone || r->more || s->more >= WEFT_MANY)
+		fail("I12", "qp %u: %u requests join PSN %u, after it has left or another has",
+		     c->id, s->more, idx);
+	for (uint32_t i = 0; i <= s->more; i++) {
+		struct msg_rec *m = &c->msg[at + i];
+		const struct weft_wqe *q = &tx->wqe[(s->msn + i) & (WEFT_SQ_DEPTH - 1)];
+
+		if (at + i >= c->posted || m->op != WEFT_WQE_WRITE || m->flags || m->moff ||
+		    m->mlen != m->len || q->len != m->len || q->loff != m->loff ||
+		    q->roff != m->roff || q->rkey != m->rkey)
+			fail("I12", "qp %u: request %u joins PSN %u", c->id, at + i, idx);
+		sum += sizeof(struct weft_desc) + m->len;
+		m->end = c->cut;
+	}
+	if (sum > W.p.payload)
+		fail("I8", "qp %u: %u bytes in PSN %u", c->id, sum, idx);
+	r->more = s->more;
+	c->joined += s->more;
+	W.st.joined += s->more;
 }
 
 /* Slots counted one by one; costs a microsecond, so not with every step. */
@@ -325,7 +355,8 @@ void check_ack_in(struct conn *c)
 		     c->got);
 	if (done < before || done > c->posted)
 		fail("I3", "qp %u: completions go from %u to %u", c->id, before, done);
-	if (done && (!c->msg[done - 1].end || c->msg[done - 1].end > c->got))
+	if (done &&
+	    (!c->msg[done - 1].end || (c->msg[done - 1].end > c->got && !c->msg[done - 1].there)))
 		fail("I3", "qp %u: request %u complete before it was placed", c->id, done - 1);
 	check_tx(c);
 }
@@ -401,8 +432,9 @@ void check_end(void)
 			if (tx->err != WEFT_TX_ERR_NAK || !c->grx.rx.err || !c->naks ||
 			    tx->err_ssn - c->msn0 != c->posted - 1 || tx->err_info != c->grx.rx.err)
 				fail("I5", "qp %u: a bad request did not end in a NAK", c->id);
-		} else if (c->contig != c->cut || c->got != c->cut || c->segs_quota != c->cut ||
-			   tx->err || tx->una != tx->nxt || tx->nlost) {
+		} else if (c->contig != c->cut || c->got != c->cut ||
+			   c->segs_quota != c->cut + c->joined || tx->err || tx->una != tx->nxt ||
+			   tx->nlost) {
 			fail("I1", "qp %u: %u of %u packets placed at the end", c->id, c->contig,
 			     c->cut);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* A simulated CPU: takes frames from its queue and runs the program on them step by step. */
-#include "sim.h"
+#include "many.h"
 
 uint32_t payload_sum(const struct frame *f)
 {
@@ -59,7 +59,10 @@ static enum step parse(struct cpu *cpu)
 	if (!c || f->h.ver != WEFT_WIRE_VER || be64toh(f->h.conn) != c->key ||
 	    be32toh(f->h.check) != weft_check(f->w, c->keys) || f->sum != payload_sum(f))
 		return STEP_END;
+	if (f->h.op == WEFT_OP_WRITES && many_damaged(f, c))
+		return STEP_END;
 	check_arrival(f);
+	w->nth = 0;
 	w->psn = be32toh(f->h.psn);
 	w->flags = f->h.flags;
 	look_ahead(w);

@@ -40,6 +40,8 @@ static void print_params(void)
 	if (p->strict)
 		printf("# strict order%s%s\n", p->frees ? ", but for what is free" : "",
 		       p->overlap ? ", of the same bytes" : "");
+	if (p->many)
+		puts("# several WRITEs in a packet");
 	if (p->depth > WEFT_SQ_DEPTH)
 		printf("# queues of %u\n", p->depth);
 	printf("# receives: %u entries, %s, style %u within %u ns; SENDs up to %u segments; numbers "
@@ -94,6 +96,10 @@ static void print_stats(const struct stats *s)
 	       "right ring\n",
 	       (unsigned long long)s->deep, (unsigned long long)s->held,
 	       (unsigned long long)s->turned);
+	printf("# %llu WRITEs joined others in a packet, %llu went out in one again, %llu packets "
+	       "refused in part\n",
+	       (unsigned long long)s->joined, (unsigned long long)s->joined_again,
+	       (unsigned long long)s->in_part);
 }
 
 static int one_seed(uint64_t seed, int verbose)
@@ -106,7 +112,7 @@ static int one_seed(uint64_t seed, int verbose)
 		printf("# seed %llu: %s\n", (unsigned long long)seed, W.why);
 		printf("# replay: build/tests/sim/weft-sim --seed %llu -v\n",
 		       (unsigned long long)seed);
-	} else if (W.st.packets < 2000 && !W.p.nak) {
+	} else if (W.st.packets + W.st.joined < 2000 && !W.p.nak) {
 		printf("# seed %llu: only %llu packets\n", (unsigned long long)seed,
 		       (unsigned long long)W.st.packets);
 		rc = -1;
@@ -154,11 +160,14 @@ static int all_met(const struct stats *s)
 					    "a probe",
 					    "a receive found at the second look",
 					    "a SEQ",
-					    "one that overtook another in strict order" };
-	const uint64_t n[] = { s->reads,    s->atomics, s->in_parts, s->recalled, s->late,
-			       s->met,      s->plain,   s->gone,     s->sends,    s->imms,
-			       s->received, s->rnrs,    s->resumes,  s->probes,   s->again,
-			       s->seqs,     s->overtook };
+					    "one that overtook another in strict order",
+					    "several WRITEs in a packet",
+					    "the same sent again",
+					    "one refused among several" };
+	const uint64_t n[] = { s->reads,    s->atomics,  s->in_parts, s->recalled,     s->late,
+			       s->met,      s->plain,    s->gone,     s->sends,        s->imms,
+			       s->received, s->rnrs,     s->resumes,  s->probes,       s->again,
+			       s->seqs,     s->overtook, s->joined,   s->joined_again, s->in_part };
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n) && s->seeds >= 100; i++)

@@ -57,7 +57,7 @@ mutant() {
 	fi
 }
 
-mutant I1-check check.h 's/if \(i == 3\)/if (i == 5)\n\t\t\tw = 0;\n\t\tif (i == 3)/' 'I[0-9]+'
+mutant I1-check check.h 's/if \(i == hole\)/if (i == 5)\n\t\t\tw = 0;\n\t\tif (i == hole)/' 'I[0-9]+'
 mutant I1-copy rx_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
 mutant I1-put ask_host.c 's/f->payload \+ half, f->len - half\)/f->payload + half, f->len - half - (f->len > 99))/' 'I1 '
 mutant I1-word ask_host.c 's/\) & ~7ull;/) \& ~3ull;/' 'I1 .*was not there'
@@ -95,7 +95,7 @@ mutant I5-nak rx_host.c 's/^\tf->h\.nak\.psn = .*/\tf->h.nak.psn = ~0;/' 'I(5|10
 mutant I5-cum tx_score.h 's/\(ahead > 0 && \(__u32\)ahead > used\) \|\|/0 ||/' 'I5 '
 mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I5 '
 mutant I5-drift tx_score.h 's/weft_psn_diff\(a->msn, tx->ends\)/weft_psn_diff(a->msn, tx->cons)/' 'part__' test_core_ask
-mutant I5-gone tx_host.c 's/ \|\| weft_tx_delivered\(tx, psn\) \|\| tx->err\)/ || tx->err)/' 'I5 .*in error'
+mutant I5-gone tx_score.h '/^weft_inline int weft_tx_nak/,/^}/s/ \|\| weft_tx_delivered\(tx, psn\)\)/)/' 'I5 .*in error'
 mutant I6-reply rx_host.c 's/ask_reply\(cpu\) : 0;/ask_reply(cpu) : 8;/' 'I6 '
 mutant I6-asked ask_host.c 's/^\treturn 8;/\treturn 9;/' 'I6 '
 mutant I7-publish ring.h 's/^\t__sync_synchronize\(\);//' 'I7' --i7
@@ -111,6 +111,33 @@ mutant I8-moff tx_claim.h 's/ \|\| q->moff > q->mlen//' 'corrupt__' test_core_as
 mutant I8-len tx_claim.h 's/ \|\| q->len > q->mlen - q->moff//' 'corrupt__' test_core_ask
 mutant I8-op tx_claim.h 's/q->op >= WEFT_WQE_OP_COUNT \|\| //' 'corrupt__' test_core_ask
 mutant I8-eight tx_claim.h 's/ \|\| \(weft_wqe_atomic\(q->op\) && q->len != 8\)//' 'corrupt__' test_core_ask
+mutant I12-join tx_many.h 's/tx->nxt != seg->psn \+ 1 \|\| //' 'join__too_late' test_core_many
+mutant I12-tries tx_many.h 's/ s->tries != 1 \|\|//' 'join__too_late' test_core_many
+mutant I12-out tx_many.h 's/weft_slot_state\(s\) != WEFT_SLOT_OUT \|\| //' 'join__too_late' test_core_many
+mutant I12-agreed tx_many.h 's/!tx->joins_writes \|\| //' 'join__too_late' test_core_many
+mutant I12-error tx_many.h 's/tx->err \|\| //' 'join__too_late' test_core_many
+mutant I12-rnr tx_many.h 's/tx->rnr \|\| //' 'join__too_late' test_core_many
+mutant I12-whole tx_many.h 's/ && seg->len == seg->mlen//' 'join__small' test_core_many
+mutant I12-sent tx_many.h 's/seg->flags == WEFT_F_LAST && //' 'join__too_late' test_core_many
+mutant I12-once tx_many.h 's/ && !seg->more;/;/' 'join__too_late' test_core_many
+mutant I12-more tx_claim.h 's/^\tout->more = .*/\tout->more = 0;/' 'I12 .*changed its meaning'
+mutant I12-segment tx_claim.h 's/\(seg & \(many - 1\)\)/seg/' 'I12 '
+mutant I12-copy tx_many.h 's/^\t\tq->roff = .*//' 'I12 .*joins'
+mutant I8-join tx_many.h 's/used \+ len > room/0/' 'I8 .*bytes in PSN'
+mutant I8-prod tx_many.h 's/weft_psn_diff\(prod, tx->cons\) <= 0 \|\| //' 'I12 .*joins'
+mutant I8-copies tx_many.h 's/!weft_tx_copies\(tx\) \|\|/0 ||/' 'join__deep' test_core_many
+mutant I8-next tx_many.h 's/^\t\t    weft_sq_ring\(tx->cons \^ seg->msn, tx->sq_mask\)\)/\t\t    0)/' 'join__deep' test_core_many
+mutant I8-posted tx_many.h 's/ \|\| prod - tx->done > tx->sq_mask \+ 1u\)/)/' 'join__too_late' test_core_many
+mutant I4-many rx_track.h 's/^\t\t\t\tweft_rx_more\(.*/\t\t\t\t;/' 'I4 '
+mutant I4-more rx_track.h 's/^\t\tweft_fetched\(__sync_fetch_and_and\(&at\[b\], ~many\)\);//' 'many__counts' test_core_many
+mutant I4-noted rx_track.h 's/^\tweft_fetched\(__sync_fetch_and_and\(&rx->word\[.*many, ~many\)\);//' 'many__counts' test_core_many
+mutant I2-many rx_track.h '/^weft_inline enum weft_rx_verdict weft_rx_keep_many/,/^}/s/if \(weft_psn_diff\(psn, .*next\) < 0\) \{/if (0) {/' 'many__given' test_core_many
+mutant I1-descs host.c 's/f->h\.op == WEFT_OP_WRITES && many_damaged\(f, c\)/0/' 'I[0-9]+ '
+mutant I5-nth tx_score.h 's/^\t\ts->ssn \+= nth;//' 'nak__which' test_core_many
+mutant I5-rest tx_score.h 's/^\t\ts->seg_hi -= nth;//' 'nak__which' test_core_many
+mutant I5-beyond tx_score.h 's/if \(nth <= weft_slot_more\(s\)\) \{/if (1) {/' 'nak__which' test_core_many
+mutant I5-before tx_score.h 's/^\t\ttx->done = weft_slot_ssn\(tx, s\);/\t\t;/' 'nak__which' test_core_many
+mutant I5-part many_host.c 's/return refuse\(cpu, code, w->nth\)/return refuse(cpu, code, 0)/' 'I5 '
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT && !/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0 \&\& !/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone

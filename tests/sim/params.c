@@ -19,6 +19,7 @@ void params_draw(struct params *p)
 
 	memset(p, 0, sizeof(*p));
 	p->depth = deep & 3 ? WEFT_SQ_DEPTH : WEFT_SQ_DEPTH << (1 + (deep >> 2) % 4);
+	p->many = deep >> 24 & 1;
 	p->qps = between(1, SIM_QPS);
 	for (int h = 0; h < SIM_HOSTS; h++)
 		p->cpus[h] = below(24) ? between(1, 3) : between(4, SIM_CPUS);
@@ -69,6 +70,7 @@ void params_draw(struct params *p)
 	p->rq_depth = 1 << below(p->srq && !below(3) ? 11 : 7);
 	p->rq_by = spread(2000, 400000);
 	p->strict = !below(8);
+	p->many &= !p->strict;
 	p->frees = p->strict && (deep >> 20 & 3);
 	p->overlap = p->strict && (deep >> 24 & 1);
 	p->rsn0 = below(2) ? -below(100) : (uint32_t)rng();
@@ -80,6 +82,13 @@ void params_draw(struct params *p)
 		p->hard = p->budget + 32;
 		p->qps = 1;
 		p->mono = p->lonely = 0;
+	}
+	/* WRITEs alone, in a window so small that some are queued */
+	if (p->many && (deep >> 25 & 3)) {
+		p->payload = SIM_PAYLOAD;
+		p->mix = MIX_WRITES;
+		p->mono = p->lonely = 0;
+		p->cwnd = 1 + (deep >> 32) % 8;
 	}
 	/* CPUs that are held up while others fill the window behind them */
 	if (!below(12)) {

@@ -9,6 +9,9 @@ static uint32_t draw_segs(const struct conn *c)
 	/* the last that the queue holds takes what is left, if there is no later */
 	if (W.p.mono || (W.p.stopped && c->posted == c->depth - 1))
 		return left;
+	/* small ones, one after the other */
+	if (W.p.many && below(4))
+		return 1;
 	/* a deep queue is for many */
 	if (c->depth > WEFT_SQ_DEPTH && below(32))
 		return 1;
@@ -101,6 +104,11 @@ static void end_message(struct conn *c, enum weft_wqe_op op)
 /* Bytes of a request of so many segments. */
 static uint32_t draw_len(uint32_t segs)
 {
+	uint32_t most = W.p.payload < 48 ? W.p.payload : 48;
+
+	/* some that several of may go in one packet */
+	if (segs == 1 && W.p.many && below(4))
+		return between(1, most);
 	return segs * W.p.payload - below(W.p.payload);
 }
 
@@ -224,7 +232,7 @@ void post_bad(struct conn *c)
 					      : SIM_WORDS * 8;
 
 	m->bad = 1;
-	m->len = weft_wqe_atomic(op) ? 8 : between(1, 5 * W.p.payload);
+	m->len = weft_wqe_atomic(op) ? 8 : between(1, W.p.many ? 48 : 5 * W.p.payload);
 	draw_local(c, m);
 	m->flags = draw_flags(op);
 	if (op == WEFT_WQE_SEND)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The responder's half of a host: admit, place, acknowledge in the same frame. */
-#include "sim.h"
+#include "many.h"
 
 /* I5: the whole message is checked with every packet. 0, or the NAK code. */
-static uint32_t check_target(struct conn *c, const struct frame *f, uint8_t **at)
+uint32_t check_range(struct conn *c, uint8_t op, uint32_t rkey, uint64_t roff, uint32_t moff,
+		     uint32_t mlen, uint8_t **at)
 {
-	int atomic = f->h.op == WEFT_OP_FADD || f->h.op == WEFT_OP_CSWAP;
-	uint32_t moff = atomic ? 0 : be32toh(f->h.data.moff);
-	uint32_t mlen = atomic ? 8 : be32toh(f->h.data.mlen);
-	uint32_t rkey = be32toh(f->h.data.rkey), size, area = rkey >> 16;
-	uint64_t roff = be64toh(f->h.data.roff), base = roff - moff;
+	int atomic = op == WEFT_OP_FADD || op == WEFT_OP_CSWAP;
+	uint32_t size, area = rkey >> 16;
+	uint64_t base = roff - moff;
 	uint8_t *mem;
 
 	if ((rkey & 0xffff) != c->gen)
@@ -21,7 +20,7 @@ static uint32_t check_target(struct conn *c, const struct frame *f, uint8_t **at
 	default: mem = (uint8_t *)W.words[1 - c->from], size = sizeof(W.words[0]);
 	}
 	if (atomic ? area != AREA_WORDS
-		   : (f->h.op == WEFT_OP_DATA) != (area == AREA_TARGET) || area >= AREA_WORDS)
+		   : (op != WEFT_OP_READ) != (area == AREA_TARGET) || area >= AREA_WORDS)
 		return WEFT_NAK_RIGHTS;
 	if (roff < moff || base > size || mlen > size - base)
 		return WEFT_NAK_BOUNDS;
@@ -31,7 +30,16 @@ static uint32_t check_target(struct conn *c, const struct frame *f, uint8_t **at
 	return 0;
 }
 
-enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
+static uint32_t check_target(struct conn *c, const struct frame *f, uint8_t **at)
+{
+	int atomic = f->h.op == WEFT_OP_FADD || f->h.op == WEFT_OP_CSWAP;
+
+	return check_range(c, f->h.op, be32toh(f->h.data.rkey), be64toh(f->h.data.roff),
+			   atomic ? 0 : be32toh(f->h.data.moff),
+			   atomic ? 8 : be32toh(f->h.data.mlen), at);
+}
+
+enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn, __u32 nth)
 {
 	struct conn *c = cpu->w.c;
 	struct frame *f = cpu->cur;
@@ -44,6 +52,7 @@ enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn)
 	f->h.flags = 0;
 	f->h.nak.code = htobe32(code);
 	f->h.nak.psn = htobe32(psn);
+	f->h.nak.nth = htobe32(nth);
 	frame_seal(f, c);
 	W.st.naks++;
 	c->naks++;
@@ -83,7 +92,7 @@ static enum step claim(struct cpu *cpu)
 	w->takes = recv_takes(cpu->cur);
 	w->epoch = recv_epoch(w->c);
 	if (rx->err)
-		return reply_nak(cpu, rx->err, rx->err_psn);
+		return reply_nak(cpu, rx->err, rx->err_psn, rx->err_nth);
 	return weft_rx_lags(rx, w->psn) || (in_order(cpu->cur) && w->psn != rx->next) ? RX_CATCH_UP
 										      : RX_LOOK;
 }
@@ -114,7 +123,7 @@ static enum step claimed(struct cpu *cpu)
 	    (w->verdict != WEFT_RX_BUSY || cpu->cur->h.op == WEFT_OP_READ))
 		return ask_claimed(cpu);
 	switch (w->verdict) {
-	case WEFT_RX_NEW: return RX_TARGET;
+	case WEFT_RX_NEW: return cpu->cur->h.op == WEFT_OP_WRITES ? RX_PART : RX_TARGET;
 	case WEFT_RX_DUP:
 		W.st.dups++;
 		w->flags = WEFT_F_DUP;
@@ -138,26 +147,33 @@ static int gone(const struct work *w)
 	       msg_of(w->c, rec_of(w->c, w->psn))->completed && below(2);
 }
 
+/* The nth WRITE of the packet, if there are several, and with it the QP. */
+enum step refuse(struct cpu *cpu, uint32_t code, uint32_t nth)
+{
+	struct weft_rx *rx = &cpu->w.c->grx.rx;
+
+	if (!rx->err) {
+		rx->err = code;
+		rx->err_psn = cpu->w.psn;
+		rx->err_nth = nth;
+	}
+	W.st.refused++;
+	return reply_nak(cpu, rx->err, rx->err_psn, rx->err_nth);
+}
+
 static enum step target(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
 	struct conn *c = w->c;
-	struct weft_rx *rx = &c->grx.rx;
 	uint32_t code = cpu->cur->h.op == WEFT_OP_SEND ? recv_target(cpu)
 						       : check_target(c, cpu->cur, &w->target);
 
 	if (gone(w)) {
 		W.st.gone++;
-		return reply_nak(cpu, WEFT_NAK_KEY, w->psn);
+		return reply_nak(cpu, WEFT_NAK_KEY, w->psn, 0);
 	}
-	if (code) {
-		if (!rx->err) {
-			rx->err = code;
-			rx->err_psn = w->psn;
-		}
-		W.st.refused++;
-		return reply_nak(cpu, rx->err, rx->err_psn);
-	}
+	if (code)
+		return refuse(cpu, code, 0);
 	switch (cpu->cur->h.op) {
 	case WEFT_OP_DATA: return RX_COPY;
 	case WEFT_OP_SEND: return RX_SCATTER;
@@ -226,14 +242,18 @@ enum step rx_step(struct cpu *cpu, enum step s)
 			return claimed(cpu);
 		return recv_needed(cpu) ? RX_RECV : RX_KEEP;
 	case RX_KEEP:
-		w->verdict = weft_rx_keep(rx, w->psn,
-					  !(w->flags & WEFT_F_LAST) ? WEFT_RX_MORE
-					  : is_ask(f->h.op)         ? WEFT_RX_QUIET
-					  : !w->takes               ? WEFT_RX_ARRIVAL
-					  : w->flags & WEFT_F_SOL   ? WEFT_RX_SOL
-								    : WEFT_RX_RECV);
+		if (f->h.op == WEFT_OP_WRITES)
+			w->verdict = weft_rx_keep_many(rx, w->psn, many_count(f));
+		else
+			w->verdict = weft_rx_keep(rx, w->psn,
+						  !(w->flags & WEFT_F_LAST) ? WEFT_RX_MORE
+						  : is_ask(f->h.op)         ? WEFT_RX_QUIET
+						  : !w->takes               ? WEFT_RX_ARRIVAL
+						  : w->flags & WEFT_F_SOL   ? WEFT_RX_SOL
+									    : WEFT_RX_RECV);
 		W.st.given_back += w->verdict != WEFT_RX_NEW;
 		return claimed(cpu);
+	case RX_PART: return many_part(cpu);
 	case RX_TARGET: return target(cpu);
 	case RX_COPY: memcpy(w->target, f->payload, half); return RX_COPY_REST;
 	case RX_COPY_REST:

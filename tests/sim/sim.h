@@ -50,6 +50,7 @@ struct params {
 	uint8_t srq, rq_style; /* shared; enum recv_style */
 	uint8_t strict, frees,
 		overlap; /* in order; but for what is marked free; on the same bytes */
+	uint8_t many;    /* several WRITEs in a packet, and small ones for it */
 	uint32_t depth;  /* of a send queue */
 };
 
@@ -84,7 +85,7 @@ struct frame {
 	uint8_t ttl, hops, ce, marked; /* L3, and what the network did to it */
 	uint8_t claimed;               /* FILL: for the PSN in sum */
 	uint8_t probe;                 /* goes out though its like was refused */
-	uint8_t payload[SIM_PAYLOAD];
+	uint8_t payload[SIM_PAYLOAD] __attribute__((aligned(8)));
 };
 
 /* ---- connections: host `from` writes into host 1 - `from`, and reads there ---- */
@@ -111,6 +112,7 @@ struct psn_rec { /* what is known of a PSN, by psn - psn0 */
 	uint8_t op, end;     /* end: of its work request */
 	uint8_t ran;         /* an atomic: carried out */
 	uint8_t taking, put; /* its answer is being put into memory; is there */
+	uint8_t more, gone;  /* WRITEs that joined it; it has left */
 };
 
 struct msg_rec { /* a work request: a message, or part of one */
@@ -118,9 +120,9 @@ struct msg_rec { /* a work request: a message, or part of one */
 	uint64_t least;    /* of FADD: the word was no less when this was posted */
 	uint32_t len, end; /* end: records up to its last segment, plus one; 0 not yet cut */
 	uint32_t moff, mlen, rkey;
-	uint32_t rsn;   /* number of the receive that it takes */
-	uint16_t first; /* work request that its message begins with */
-	uint8_t bad, sealed, completed;
+	uint32_t rsn;                          /* number of the receive that it takes */
+	uint16_t first;                        /* work request that its message begins with */
+	uint8_t bad, sealed, completed, there; /* there: in memory, whatever became of its packet */
 	uint8_t again; /* when it arrived, its bytes were being written once more */
 	uint8_t op, area, flags;
 };
@@ -178,6 +180,7 @@ struct conn {
 	uint32_t clones[WEFT_DOMAINS]; /* started and not yet here; what got lost counts for ever */
 	/* the checker */
 	uint32_t cut, contig, sealed, completed, naks; /* sealed: of `writes` */
+	uint32_t joined;                               /* WRITEs that have no PSN of their own */
 	uint32_t got; /* records up to which all is placed, or its answer put into memory */
 	uint32_t atomics, atomics_out;
 	uint32_t written; /* how often the owner has written a word of `live` */
@@ -219,6 +222,7 @@ struct work { /* locals of one frame's run through the program */
 	uint8_t early;      /* what its ACK says was read before the commit: `k` */
 	struct weft_rx_sack k;
 	uint8_t probe;   /* what is claimed was refused */
+	uint8_t nth;     /* of several WRITEs: which is next */
 	__u32 at, epoch; /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];
 	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
@@ -261,6 +265,7 @@ struct stats {
 		moved, yielded, handed, given_back, deep, held, turned;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
 	uint64_t sends, imms, received, rnrs, resumes, probes, again, found, seqs, overtook;
+	uint64_t joined, joined_again, in_part;
 };
 
 struct atomic_log { /* an atomic that completed */
@@ -335,6 +340,7 @@ enum step {
 	STEP_PARSE,
 	TX_SCORE,
 	TX_RECHECK,
+	TX_JOIN,
 	TX_AGAIN,
 	TX_FILL,
 	TX_FILL_REST,
@@ -350,6 +356,7 @@ enum step {
 	RX_LOOK,
 	RX_TAKE,
 	RX_KEEP,
+	RX_PART,
 	RX_TARGET,
 	RX_COPY,
 	RX_COPY_REST,
@@ -382,7 +389,7 @@ int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom);
 
 struct weft_ack ack_of(const struct cpu *cpu);
 enum step rx_step(struct cpu *cpu, enum step s);
-enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn);
+enum step reply_nak(struct cpu *cpu, uint32_t code, __u32 psn, __u32 nth);
 
 /* ask_host.c: READs and atomics, of both halves */
 enum step ask_step(struct cpu *cpu, enum step s);
@@ -397,7 +404,7 @@ static inline int is_ask(uint8_t op)
 
 static inline int is_request(uint8_t op)
 {
-	return op == WEFT_OP_DATA || op == WEFT_OP_SEND || is_ask(op);
+	return op == WEFT_OP_DATA || op == WEFT_OP_SEND || op == WEFT_OP_WRITES || is_ask(op);
 }
 
 static inline int recv_takes(const struct frame *f)
@@ -462,6 +469,7 @@ void app_done(struct conn *c);
 /* check.c: one checker an invariant */
 void fail(const char *inv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd); /* I10, I12 */
+void check_join(struct conn *c, const struct weft_seg *s);             /* I12 */
 void check_tx(struct conn *c);                                         /* I8, I10 */
 void check_growing(const struct conn *c);                              /* I10 */
 void check_window(const struct conn *c, __u32 psn);                    /* I8 */

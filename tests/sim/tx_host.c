@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The requester's half of a host: score, claim, fill, new tokens. */
-#include "sim.h"
+#include "many.h"
 
 /* What the application sees; locked. */
 static void publish(struct conn *c)
@@ -60,7 +60,7 @@ static enum step next_of(struct work *w)
 		look_ahead(w);
 		return TX_AGAIN;
 	}
-	return w->claim == WEFT_CLAIM_OK ? TX_FILL : gone(w);
+	return w->claim == WEFT_CLAIM_OK ? join_or_fill(w) : gone(w);
 }
 
 /* Locked: claim for a token that is new to the QP. */
@@ -185,14 +185,13 @@ static int grow(struct cpu *cpu, int32_t room)
 static void take_nak(struct conn *c, const struct frame *f)
 {
 	struct weft_tx *tx = &c->gtx.tx;
-	__u32 psn = be32toh(f->h.nak.psn);
 
 	/* what has been answered before may be gone by now: that ends nothing */
-	if (tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn) || tx->err)
+	if (tx->err ||
+	    !weft_tx_nak(tx, be32toh(f->h.nak.psn), be32toh(f->h.nak.code), be32toh(f->h.nak.nth)))
 		return;
-	tx->err = WEFT_TX_ERR_NAK;
-	tx->err_info = be32toh(f->h.nak.code);
-	tx->err_ssn = weft_slot_ssn(tx, &tx->slot[weft_tx_at(psn)]);
+	check_ack_in(c);
+	publish(c);
 	c->ring.tx_err_info = tx->err_info;
 	c->ring.tx_err = tx->err;
 }
@@ -290,8 +289,10 @@ static enum step again(struct cpu *cpu)
 	/* a post came after all: whoever's turn it was waits on */
 	if (w->tries && w->hand >= 0)
 		wait_turn(h, w->dom, w->hand);
-	return TX_FILL;
+	return join_or_fill(w);
 }
+
+#define INPLACE_MANY 4
 
 /* A doorbell, a look, or a token sent over: see what is missing and start it. */
 static enum step bell(struct cpu *cpu)
@@ -302,7 +303,7 @@ static enum step bell(struct cpu *cpu)
 	struct host *h = &W.host[cpu->host];
 	struct weft_cc_event none = { .now = w->now };
 	struct weft_score r = { .freed = 0 };
-	int was = tx->inflight != 0, first, other = -1;
+	int was = tx->inflight != 0, first, other = -1, burst;
 	uint32_t n, share, used, doms;
 	int stray;
 
@@ -317,12 +318,14 @@ static enum step bell(struct cpu *cpu)
 	doms = domains(h, w);
 	stray = astray(h, w);
 	/* a small message goes out in the doorbell's own frame */
-	if (n && n <= 2 && !stray && cpu->cur->kind == FRAME_POST && below(2))
+	burst = n && tx->joins_writes && w->prod - tx->cons > INPLACE_MANY &&
+		tx->inflight + 2 < w->wnd;
+	if (n && n <= 2 && !burst && !stray && cpu->cur->kind == FRAME_POST && below(2))
 		claim(h, w);
 	if (cpu->cur->kind == FRAME_POST)
 		tx->post_dom = w->dom;
 	/* many packets to come: another CPU than the one that posts */
-	if (w->claim == WEFT_CLAIM_EMPTY && n > 2 &&
+	if (w->claim == WEFT_CLAIM_EMPTY && (n > 2 || burst) &&
 	    (cpu->cur->kind == FRAME_POST ||
 	     (cpu->cur->kind == FRAME_LOOK && app_domain(h, w) == 1u << w->dom)))
 		other = idle_cpu(tx, doms & ~(1u << w->dom));
@@ -334,7 +337,7 @@ static enum step bell(struct cpu *cpu)
 	check_tx(c);
 	h->active += (tx->inflight != 0) - was;
 	if (w->claim == WEFT_CLAIM_OK)
-		return TX_FILL;
+		return join_or_fill(w);
 	if (other >= 0) {
 		start_cpu(cpu, other);
 		return STEP_END;
@@ -366,7 +369,7 @@ static enum step clone(struct cpu *cpu)
 		if (s->tries > 1)
 			w->seg.flags |= WEFT_F_RETX;
 		w->now = s->ts;
-		return TX_FILL;
+		return join_or_fill(w);
 	}
 	c->clones[w->dom]--;
 	claim_new(h, w);
@@ -421,6 +424,8 @@ static enum step fill(struct cpu *cpu)
 		cpu_enqueue(cpu->host, cpu->id, n);
 		return STEP_END;
 	}
+	if (s->more)
+		return many_fill(cpu) ? TX_FILL_REST : STEP_END;
 	f->len = weft_wqe_own(s->op) ? 0 : s->len;
 	memcpy(f->payload, sim_src + s->loff, f->len / 2);
 	return TX_FILL_REST;
@@ -432,17 +437,23 @@ static enum step fill_rest(struct cpu *cpu)
 	struct conn *c = cpu->w.c;
 	struct frame *f = cpu->cur;
 
-	memcpy(f->payload + f->len / 2, sim_src + s->loff + f->len / 2, f->len - f->len / 2);
+	if (!s->more)
+		memcpy(f->payload + f->len / 2, sim_src + s->loff + f->len / 2,
+		       f->len - f->len / 2);
 	f->claimed = 0;
 	f->probe = cpu->w.probe;
 	f->h.flags = s->flags;
 	f->h.ev = s->ev;
 	f->h.psn = htobe32(s->psn);
 	f->h.ts = htobe32(cpu->w.now);
-	ask_header(f, s);
+	if (s->more)
+		many_header(f, c, s);
+	else
+		ask_header(f, s);
 	f->born = cpu->id;
 	frame_seal(f, c);
 	check_data_frame(c, f, s, cpu->w.now);
+	c->psn[s->psn - c->psn0].gone = 1;
 	W.st.packets++;
 	if (s->flags & WEFT_F_RETX)
 		W.st.retransmits++;
@@ -469,6 +480,7 @@ enum step tx_step(struct cpu *cpu, enum step s)
 		look_ahead(w);
 		return TX_AGAIN;
 	case TX_AGAIN: return again(cpu);
+	case TX_JOIN: return join(cpu);
 	case TX_BELL: return bell(cpu);
 	case TX_CLONE: return clone(cpu);
 	case TX_HAND: return hand(cpu);

@@ -215,6 +215,7 @@ static void check__packets_of_the_protocol(void **state)
 		  0,
 		  0x1d498df6,
 		  0xe44c4736 },
+		{ WEFT_OP_NAK, 0x00, 0x20001, 3, { 2, 3, 1 }, 0, 0x60ff6ec0, 0xe75a4c6d },
 	};
 
 	(void)state;

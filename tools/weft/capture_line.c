@@ -162,6 +162,10 @@ static void text_of(FILE *f, const struct view *v)
 		if (h->op == WEFT_OP_CSWAP)
 			fprintf(f, " compare %" PRIu64, (uint64_t)be64toh(h->atomic.compare));
 		break;
+	case WEFT_OP_WRITES:
+		fprintf(f, " len %u msg %u writes %u", ntohs(h->len), ntohl(h->writes.msn),
+			ntohl(h->writes.n));
+		break;
 	case WEFT_OP_REPLY: fprintf(f, " len %u", ntohs(h->len)); /* fallthrough */
 	case WEFT_OP_ACK:
 		fprintf(f, " cum %u msgs %u", ntohl(h->ack.cum), ntohl(h->ack.msn));
@@ -169,7 +173,10 @@ static void text_of(FILE *f, const struct view *v)
 			fprintf(f, " sack %s", sack);
 		break;
 	case WEFT_OP_NAK:
-		fprintf(f, " refused %u: %s", ntohl(h->nak.psn), weft_nak_text(ntohl(h->nak.code)));
+		fprintf(f, " refused %u", ntohl(h->nak.psn));
+		if (h->nak.nth)
+			fprintf(f, ".%u", ntohl(h->nak.nth));
+		fprintf(f, ": %s", weft_nak_text(ntohl(h->nak.code)));
 		break;
 	}
 	if (*flag_text(h, flags))
@@ -206,13 +213,18 @@ static void json_of(FILE *f, const struct view *v)
 			(uint64_t)be64toh(h->atomic.roff), (uint64_t)be64toh(h->atomic.operand),
 			(uint64_t)be64toh(h->atomic.compare));
 		break;
+	case WEFT_OP_WRITES:
+		fprintf(f, ",\"payload\":%u,\"msn\":%u,\"writes\":%u", ntohs(h->len),
+			ntohl(h->writes.msn), ntohl(h->writes.n));
+		break;
 	case WEFT_OP_REPLY: fprintf(f, ",\"payload\":%u", ntohs(h->len)); /* fallthrough */
 	case WEFT_OP_ACK:
 		fprintf(f, ",\"cum\":%u,\"msn\":%u,\"sack\":\"%s\"", ntohl(h->ack.cum),
 			ntohl(h->ack.msn), sack_text(h, sack, sizeof(sack)));
 		break;
 	case WEFT_OP_NAK:
-		fprintf(f, ",\"code\":%u,\"refused\":%u", ntohl(h->nak.code), ntohl(h->nak.psn));
+		fprintf(f, ",\"code\":%u,\"refused\":%u,\"nth\":%u", ntohl(h->nak.code),
+			ntohl(h->nak.psn), ntohl(h->nak.nth));
 		break;
 	}
 }

@@ -125,6 +125,7 @@ int do_qp_live(struct proc *p, union weftd_body *u, int fd, int *out)
 		.rq = in.rq,
 		.srq = in.srq,
 		.strict = in.strict,
+		.many = in.many,
 		.conn = in.conn,
 		.secret = in.secret,
 		.cpus = in.cpus,

@@ -16,21 +16,23 @@ local db = Proto("weft_db", "weft doorbell or template")
 
 local HDR, CM_LEN, CM_OLD_LEN, BYE_LEN, DB_LEN = 64, 80, 56, 12, 20
 local EV_PORT0, EV_MAX, MSG_MAX, PAYLOAD_MAX = 49152, 64, 2 ^ 30, 3328
+local MANY, MANY_LEN = 8, 256
 local VERSION = 3
 local DATA, ACK, NAK, READ, FADD, CSWAP, REPLY = 1, 2, 3, 4, 5, 6, 7
-local SEND, RNR, RESUME, SEQ = 8, 9, 10, 11
+local SEND, RNR, RESUME, SEQ, WRITES = 8, 9, 10, 11, 12
 
 local opcodes = {
 	[DATA] = "DATA", [ACK] = "ACK", [NAK] = "NAK", [READ] = "READ", [FADD] = "FADD", [CSWAP] = "CSWAP",
 	[REPLY] = "REPLY", [SEND] = "SEND", [RNR] = "RNR", [RESUME] = "RESUME", [SEQ] = "SEQ",
+	[WRITES] = "WRITES",
 }
 -- a RESUME is neither: nothing asks for it, and nothing answers
-local requests = { [DATA] = true, [READ] = true, [FADD] = true, [CSWAP] = true, [SEND] = true }
+local requests = { [DATA] = true, [READ] = true, [FADD] = true, [CSWAP] = true, [SEND] = true, [WRITES] = true }
 local answers = { [ACK] = true, [NAK] = true, [REPLY] = true, [RNR] = true, [SEQ] = true }
-local carries = { [DATA] = true, [SEND] = true, [REPLY] = true }
+local carries = { [DATA] = true, [SEND] = true, [REPLY] = true, [WRITES] = true }
 local allowed_flags = {
 	[DATA] = 0xb3, [SEND] = 0x33, [READ] = 0x03, [FADD] = 0x03, [CSWAP] = 0x03, [ACK] = 0x4c, [REPLY] = 0x0c,
-	[RNR] = 0x44, [SEQ] = 0x04,
+	[RNR] = 0x44, [SEQ] = 0x04, [WRITES] = 0x03,
 }
 local naks = {
 	[1] = "remote key is not valid",
@@ -97,6 +99,15 @@ local f = {
 	rlen = ProtoField.uint32("weft.data.rlen", "Bytes asked for"),
 	imm = ProtoField.uint32("weft.data.imm", "Immediate data", base.HEX_DEC),
 	rsn = ProtoField.uint32("weft.data.rsn", "Number of the receive it takes"),
+	wn = ProtoField.uint32("weft.writes.n", "WRITEs"),
+	wmsn = ProtoField.uint32("weft.writes.msn", "Number of the first"),
+	wsum = ProtoField.uint32("weft.writes.check", "Descriptor check", base.HEX),
+	wsum_status = ProtoField.uint8("weft.writes.check.status", "Descriptor check status", base.DEC, check_status),
+	write = ProtoField.none("weft.write", "WRITE"),
+	wkey = ProtoField.uint32("weft.write.rkey", "Remote key", base.HEX),
+	wlen = ProtoField.uint32("weft.write.len", "Length"),
+	woff = ProtoField.uint64("weft.write.roff", "Offset in the memory region"),
+	wdata = ProtoField.bytes("weft.write.data", "Data"),
 	akey = ProtoField.uint32("weft.atomic.rkey", "Remote key", base.HEX),
 	asn = ProtoField.uint32("weft.atomic.asn", "Number of the atomic"),
 	aoff = ProtoField.uint64("weft.atomic.roff", "Offset in the memory region"),
@@ -114,6 +125,7 @@ local f = {
 	epoch = ProtoField.uint32("weft.ack.epoch", "Epoch", base.DEC, nil, nil, "Grows with the receives that are posted"),
 	code = ProtoField.uint32("weft.nak.code", "NAK code", base.DEC, naks),
 	npsn = ProtoField.uint32("weft.nak.psn", "Refused PSN"),
+	nth = ProtoField.uint32("weft.nak.nth", "Which of several WRITEs, from 0"),
 	-- what other packets say about this one
 	stream = ProtoField.uint32("weft.stream", "Connection index"),
 	setup = ProtoField.framenum("weft.setup_in", "Connection set up in", base.NONE, frametype.NONE),
@@ -148,10 +160,12 @@ local c = {
 	features_read = ProtoField.bool("weft.cm.features.read", "READ", 32, nil, 0x1),
 	features_atomic = ProtoField.bool("weft.cm.features.atomic", "Atomics", 32, nil, 0x2),
 	features_free = ProtoField.bool("weft.cm.features.free", "Segments free of order", 32, nil, 0x4),
+	features_writes = ProtoField.bool("weft.cm.features.writes", "Several WRITEs in a packet", 32, nil, 0x8),
 	required = ProtoField.uint32("weft.cm.required", "Features that the other side must have", base.HEX),
 	required_read = ProtoField.bool("weft.cm.required.read", "READ", 32, nil, 0x1),
 	required_atomic = ProtoField.bool("weft.cm.required.atomic", "Atomics", 32, nil, 0x2),
 	required_free = ProtoField.bool("weft.cm.required.free", "Segments free of order", 32, nil, 0x4),
+	required_writes = ProtoField.bool("weft.cm.required.writes", "Several WRITEs in a packet", 32, nil, 0x8),
 	window = ProtoField.uint32("weft.cm.window", "Window, packets"),
 	atomics = ProtoField.uint32("weft.cm.atomics", "Atomics outstanding at most"),
 	priv = ProtoField.bytes("weft.cm.private", "Private data"),
@@ -182,6 +196,7 @@ local x = {
 	sport = ProtoExpert.new("weft.expert.sport", "Source port is not that of the entropy value", G.PROTOCOL, S.WARN),
 	base = ProtoExpert.new("weft.expert.sack_base", "SACK base is no multiple of 64", G.PROTOCOL, S.ERROR),
 	check = ProtoExpert.new("weft.expert.check", "Bad header check", G.CHECKSUM, S.ERROR),
+	wcheck = ProtoExpert.new("weft.expert.writes_check", "Bad descriptor check", G.CHECKSUM, S.ERROR),
 	nak = ProtoExpert.new("weft.expert.nak", "Refused", G.RESPONSE_CODE, S.ERROR),
 	rnr = ProtoExpert.new("weft.expert.rnr", "No receive is posted: to be sent again", G.RESPONSE_CODE, S.NOTE),
 	seq = ProtoExpert.new("weft.expert.seq", "Not the next, in strict order: to be sent again", G.RESPONSE_CODE, S.NOTE),
@@ -243,11 +258,14 @@ local function expand(secret)
 	return keys
 end
 
-local function header_check(tvb, keys)
+-- Of 64 bytes from `from` on, of which those from `to` on, and the word `hole`, are taken as 0.
+local function block_check(tvb, keys, from, to, hole)
 	local sum = keys[16]
+	local function word(at)
+		return UInt64((at == hole or at >= to) and 0 or tvb(at, 4):le_uint(), 0)
+	end
 	for i = 0, 7 do
-		local a = UInt64(i == 3 and 0 or tvb(8 * i, 4):le_uint(), 0)
-		local b = UInt64(tvb(8 * i + 4, 4):le_uint(), 0)
+		local a, b = word(from + 8 * i), word(from + 8 * i + 4)
 		sum = sum + (keys[2 * i] + a) * (keys[2 * i + 1] + b)
 	end
 	return sum:rshift(32):tonumber()
@@ -324,7 +342,7 @@ local function seen_answer(conn, pinfo, psn, ts, op, len)
 	end
 	r.request, r.time, r.ack_of = sent.frame, pinfo.rel_ts - sent.time, sent.answer
 	r.asked = sent.op
-	r.wrong = op ~= NAK and op ~= SEQ and (op == REPLY) == (sent.op == DATA or sent.op == SEND) or op == REPLY and len ~= sent.len
+	r.wrong = op ~= NAK and op ~= SEQ and (op == REPLY) == (sent.op == DATA or sent.op == SEND or sent.op == WRITES) or op == REPLY and len ~= sent.len
 	if not sent.answer then
 		sent.answer = pinfo.number
 		frames[sent.frame].response = pinfo.number
@@ -445,6 +463,55 @@ local function dissect_atomic(tvb, tree, op, flags)
 	return string.format(" Atomic=%d", tvb(36, 4):uint())
 end
 
+-- Several WRITEs: descriptors, then the bytes of each. plen: as the header says it.
+local function dissect_writes(tvb, tree, flags, plen, conn)
+	local n, cap, at = tvb(32, 4):uint(), tvb:len(), 0
+	local item, sum, data, sub, len
+
+	item = tree:add(f.wn, tvb(32, 4))
+	tree:add(f.wmsn, tvb(36, 4))
+	if n < 2 or n > MANY then
+		item:add_proto_expert_info(x.len, "Not 2 to 8 WRITEs")
+		n = 0
+	end
+	if not has(flags, 0x01) then
+		tree:add_proto_expert_info(x.last, "WRITES without LAST")
+	end
+	for i = 0, 1 do
+		item = tree:add(f.wsum, tvb(40 + 4 * i, 4))
+		if conn.keys and weft.prefs.verify and n > 0 and cap >= HDR + 16 * n then
+			sum = block_check(tvb, conn.keys, HDR + 64 * i, HDR + 16 * n) == tvb(40 + 4 * i, 4):uint()
+			tree:add(f.wsum_status, tvb(40 + 4 * i, 4), sum and 1 or 0):set_generated()
+			if not sum then
+				item:add_proto_expert_info(x.wcheck)
+			end
+		end
+	end
+	zeros(tree, tvb, 48, 16, f.rsvd, x.rsvd)
+	data = 16 * n
+	while at < n and cap >= HDR + 16 * (at + 1) do
+		local d = tvb(HDR + 16 * at, 16)
+
+		len = d(4, 4):uint()
+		item = tree:add(f.write, d)
+		item:append_text(string.format(" %d, %d bytes", tvb(36, 4):uint() + at, len))
+		item:add(f.wkey, d(0, 4))
+		sub = item:add(f.wlen, d(4, 4))
+		if len > MANY_LEN then
+			sub:add_proto_expert_info(x.len, "Longer than 256 bytes")
+		end
+		item:add(f.woff, d(8, 8))
+		if len > 0 and cap >= HDR + data + len then
+			item:add(f.wdata, tvb(HDR + data, len))
+		end
+		data, at = data + len, at + 1
+	end
+	if at == n and n > 0 and data ~= plen then
+		tree:add_proto_expert_info(x.len, "The lengths do not add up to the payload")
+	end
+	return string.format(" Len=%d Msg=%d WRITEs=%d", plen, tvb(36, 4):uint(), tvb(32, 4):uint())
+end
+
 -- What ACK, RNR and RESUME say of receives.
 local function dissect_epoch(tvb, tree, told)
 	if told then
@@ -493,7 +560,8 @@ local function dissect_nak(tvb, tree)
 
 	item:add_proto_expert_info(x.nak, "Refused: " .. text)
 	tree:add(f.npsn, tvb(36, 4))
-	zeros(tree, tvb, 40, 24, f.rsvd, x.rsvd)
+	tree:add(f.nth, tvb(40, 4))
+	zeros(tree, tvb, 44, 20, f.rsvd, x.rsvd)
 	return string.format(" Refused=%d (%s)", tvb(36, 4):uint(), text)
 end
 
@@ -504,7 +572,7 @@ local function verify(tvb, conn)
 	if not (conn.keys and weft.prefs.verify) then
 		return 2
 	end
-	want = header_check(tvb, conn.keys)
+	want = block_check(tvb, conn.keys, 0, HDR, 24)
 	return want == tvb(24, 4):uint() and 1 or 0, want
 end
 
@@ -686,6 +754,8 @@ function weft.dissector(tvb, pinfo, root)
 
 	if op == DATA or op == SEND or op == READ then
 		info = dissect_data(tvb, tree, op, flags, slen)
+	elseif op == WRITES then
+		info = dissect_writes(tvb, tree, flags, plen, conn)
 	elseif op == FADD or op == CSWAP then
 		info = dissect_atomic(tvb, tree, op, flags)
 	elseif op == ACK or op == REPLY or op == RNR or op == SEQ then
@@ -770,6 +840,7 @@ local function dissect_setup(tvb, at, pinfo, tree)
 		sub:add(c[list .. "_read"], tvb(at + 52 + 4 * i, 4))
 		sub:add(c[list .. "_atomic"], tvb(at + 52 + 4 * i, 4))
 		sub:add(c[list .. "_free"], tvb(at + 52 + 4 * i, 4))
+		sub:add(c[list .. "_writes"], tvb(at + 52 + 4 * i, 4))
 	end
 	tree:add(c.window, tvb(at + 64, 4))
 	tree:add(c.atomics, tvb(at + 68, 4))

@@ -38,11 +38,8 @@ weft_inline __u64 weft_le64(__u64 x)
 #endif
 }
 
-/*
- * The check of a header, host order. words: the header as eight 64-bit words
- * (aligned copy); the check field (bytes 24 to 27) is taken as zero.
- */
-weft_inline __u32 weft_check(const __u64 words[8], const __u64 *keys)
+/* The check of a block of eight 64-bit words; without the low half of word `hole`, if there is one. */
+weft_inline __u32 weft_check_block(const __u64 words[8], const __u64 *keys, int hole)
 {
 	__u64 sum = keys[16];
 
@@ -51,11 +48,27 @@ weft_inline __u32 weft_check(const __u64 words[8], const __u64 *keys)
 	for (int i = 0; i < 8; i++) {
 		__u64 w = weft_le64(words[i]);
 
-		if (i == 3)
+		if (i == hole)
 			w &= ~0xffffffffull;
 		sum += (keys[2 * i] + (w & 0xffffffffull)) * (keys[2 * i + 1] + (w >> 32));
 	}
 	return sum >> 32;
+}
+
+/*
+ * The check of a header, host order. words: the header as eight 64-bit words
+ * (aligned copy); the check field (bytes 24 to 27) is taken as zero.
+ */
+weft_inline __u32 weft_check(const __u64 words[8], const __u64 *keys)
+{
+	return weft_check_block(words, keys, 3);
+}
+
+/* The two checks of descriptors, which the header carries: those that are not there are zeros. */
+weft_inline void weft_check_descs(const __u64 words[16], const __u64 *keys, __u32 sum[2])
+{
+	sum[0] = weft_check_block(words, keys, -1);
+	sum[1] = weft_check_block(words + 8, keys, -1);
 }
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <weft/core/recv.h>
 #include <weft/core/rx_track.h>
-#include <weft/core/tx_claim.h>
+#include <weft/core/tx_many.h>
 #include <weft/core/tx_score.h>
 
 /*

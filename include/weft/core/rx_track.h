@@ -5,6 +5,8 @@
 
 #include <weft/core/psn.h>
 
+#define WEFT_MANY_BITS 4 /* of a number below 16: messages that end with a PSN, but one */
+
 /*
  * A packet goes claim -> copy -> commit. None of them takes a lock: they set
  * bits with fetching atomics, and the CPU that set a bit owns the packet. Only
@@ -26,7 +28,8 @@ struct weft_rx {
 	__u32 solicited;      /* of rdone: those that wake who waits for such only */
 	__u32 bound;          /* the first that has no receive of a shared queue yet, recv.h */
 	__u32 shared;         /* 1: they take receives of a shared queue */
-	__u32 pad[4];         /* behind the lock: to the end of its cache line */
+	__u32 err_nth;        /* and which of its WRITEs */
+	__u32 pad[3];         /* behind the lock: to the end of its cache line */
 	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;
 		__u64 placed;
@@ -34,8 +37,11 @@ struct weft_rx {
 		__u64 quiet; /* of those in `last`: not an arrival */
 		__u64 recv;  /* of those in `last`: takes a receive */
 		__u64 sol;   /* of those in `recv`: solicited */
-		__u64 pad[2];
+		__u64 many;  /* of those in `last`: ends several messages */
+		__u64 pad;
 	} word[WEFT_WIN_WORDS];
+	/* of those in `many`: how many more, bit by bit */
+	__u64 more[WEFT_WIN_WORDS][WEFT_MANY_BITS];
 	struct weft_rx_result { /* of the atomics last carried out, by their number */
 		__u64 value;
 		__u32 psn;
@@ -81,6 +87,19 @@ weft_inline void weft_rx_received(struct weft_rx *rx, struct weft_rx_word *w, __
 	*(volatile __u32 *)&rx->rdone = done;
 }
 
+/* Count the messages that end with these PSNs of a word, beyond one each. Locked. */
+weft_inline void weft_rx_more(struct weft_rx *rx, __u32 psn, __u64 many)
+{
+	__u64 *at = rx->more[weft_psn_word(psn)];
+
+#pragma GCC unroll 4
+	for (int b = 0; b < WEFT_MANY_BITS; b++) {
+		rx->msn += weft_popcount(*(volatile __u64 *)&at[b] & many) << b;
+		weft_fetched(__sync_fetch_and_and(&at[b], ~many));
+	}
+	weft_fetched(__sync_fetch_and_and(&rx->word[weft_psn_word(psn)].many, ~many));
+}
+
 /*
  * Move `next` over what is placed, at most three words a call; returns 1 when
  * there may be more. Locked, which keeps out other advances, but not claims and
@@ -111,6 +130,8 @@ weft_inline int weft_rx_advance(struct weft_rx *rx)
 			__u64 recv = *(volatile __u64 *)&w->recv & last;
 			__u32 n = weft_popcount(last), q = weft_popcount(quiet);
 
+			if (*(volatile __u64 *)&w->many & last)
+				weft_rx_more(rx, next, *(volatile __u64 *)&w->many & last);
 			if (quiet)
 				weft_fetched(__sync_fetch_and_and(&w->quiet, ~quiet));
 			if (recv)
@@ -202,6 +223,23 @@ weft_inline enum weft_rx_verdict weft_rx_keep(struct weft_rx *rx, __u32 psn, enu
 	if (last && last != WEFT_RX_QUIET)
 		weft_fetched(__sync_fetch_and_add(&rx->nlast, 1));
 	return WEFT_RX_NEW;
+}
+
+/* The same for a packet that ends n messages, 2 to 16, all of them arrivals. */
+weft_inline enum weft_rx_verdict weft_rx_keep_many(struct weft_rx *rx, __u32 psn, __u32 n)
+{
+	__u64 *more = rx->more[weft_psn_word(psn)], bit = weft_psn_bit(psn);
+
+	if (weft_psn_diff(psn, *(volatile __u32 *)&rx->next) < 0) {
+		weft_rx_give_back(rx, psn);
+		return WEFT_RX_DUP;
+	}
+#pragma GCC unroll 4
+	for (int b = 0; b < WEFT_MANY_BITS; b++)
+		if ((n - 1) >> b & 1)
+			weft_fetched(__sync_fetch_and_or(&more[b], bit));
+	weft_fetched(__sync_fetch_and_or(&rx->word[weft_psn_word(psn)].many, bit));
+	return weft_rx_keep(rx, psn, WEFT_RX_ARRIVAL);
 }
 
 weft_inline enum weft_rx_verdict weft_rx_claim(struct weft_rx *rx, __u32 psn,

@@ -19,16 +19,22 @@ struct weft_seg {
 	__u8 ev;
 	__u8 from; /* domain that lost `freed` tokens to this claim */
 	__u8 freed;
+	__u8 more; /* whole WRITEs behind this one that its PSN stands for as well, tx_many.h */
 };
 
-/* Cut segment `seg` out of work request `ssn`. Returns 1 when it is its last. */
+/*
+ * Cut segment `seg` (weft_slot_seg) out of work request `ssn`. Returns 1 when it is its last. Without a
+ * branch for those that stand for several.
+ */
 weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, __u32 seg,
 				struct weft_seg *out)
 {
 	const struct weft_wqe *q = &tx->wqe[ssn & (WEFT_SQ_DEPTH - 1)];
-	__u32 sent = seg * tx->payload;
+	__u32 many = seg >> 23 & 1;
+	__u32 sent = (seg & (many - 1)) * tx->payload;
 	__u32 left = q->len - sent;
 
+	out->more = (seg >> 16 & 0x7f) & -many;
 	out->psn = psn;
 	out->msn = ssn;
 	out->moff = q->moff + sent;
@@ -111,6 +117,10 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 
 		if (len > sent && len <= WEFT_MSG_MAX)
 			n = (len - sent + tx->payload - 1) / tx->payload;
+		/* as those at both ends are, so are those between; if not, there will be another look */
+		if (tx->joins_writes && len <= WEFT_MANY_LEN &&
+		    *(volatile __u32 *)&sq[(prod - 1) & (WEFT_SQ_DEPTH - 1)].len <= WEFT_MANY_LEN)
+			queued = (queued + WEFT_MANY - 1) / WEFT_MANY;
 		n += queued - 1;
 		/* an atomic may have to wait, and all behind it */
 		if (tx->atomics_out && !weft_tx_atomic_may(tx))

@@ -154,6 +154,31 @@ weft_inline int weft_tx_take(struct weft_tx *tx, __u32 psn, __u32 len, struct we
 }
 
 /*
+ * The peer refused psn; if that stands for several WRITEs, the one `nth` of them, and those before it
+ * are placed: it stands for the rest from now on, which nobody sends any more. Returns 1 if that
+ * can be: what has been delivered was answered before, and its answer is a stray.
+ */
+weft_inline int weft_tx_nak(struct weft_tx *tx, __u32 psn, __u32 code, __u32 nth)
+{
+	struct weft_tx_slot *s = &tx->slot[weft_tx_at(psn)];
+
+	if (tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn))
+		return 0;
+	if (tx->err)
+		return 1;
+	if (nth <= weft_slot_more(s)) {
+		s->ssn += nth;
+		s->seg_hi -= nth;
+	}
+	if (psn == tx->una)
+		tx->done = weft_slot_ssn(tx, s);
+	tx->err = WEFT_TX_ERR_NAK;
+	tx->err_info = code;
+	tx->err_ssn = weft_slot_ssn(tx, s);
+	return 1;
+}
+
+/*
  * Convict what domain dom has had out for more than `bound` before `ref`, at most
  * 8 a call. A time stamp up to `slack` ahead of ref is not old: half a clock when
  * either may be the later one; when ref is the present, only what another CPU may

@@ -112,12 +112,13 @@ struct weft_tx_slot {
 	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
 	__u16 ssn;        /* which work request: its lower half */
 	__u16 seg;        /* which segment of it: the lower 16 bits */
-	__u8 seg_hi;
-	__u8 tries; /* transmissions, saturating */
+	__u8 seg_hi;      /* the rest; or WEFT_SLOT_MANY | how many more it stands for */
+	__u8 tries;       /* transmissions, saturating */
 	__u8 ev;
 	__u8 st; /* enum weft_slot_state | WEFT_SLOT_RESCUED | ordering domain << 4 */
 };
-#define WEFT_SLOT_RESCUED 0x4 /* sent again only because its CPU did not move */
+#define WEFT_SLOT_MANY    0x80 /* in seg_hi: a message has no more than 2^22 segments */
+#define WEFT_SLOT_RESCUED 0x4  /* sent again only because its CPU did not move */
 
 /* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
 struct weft_tx_dom {
@@ -164,7 +165,8 @@ struct weft_tx {
 	__u32 puts;        /* PSN that the last READs and atomics in a row began with */
 	__u32 post_dom;    /* domain in which the application last rang */
 	__u32 atomics;     /* begun, ever */
-	__u16 atomics_out; /* of those: not answered */
+	__u8 atomics_out;  /* of those: not answered */
+	__u8 joins_writes; /* 1: several WRITEs may go in a packet, tx_many.h */
 	__u8 heard;        /* 1: `epoch` is one that the peer has told */
 	__u8 told_rnr;     /* what the shared ring says of `rnr` */
 	__u32 psn0;        /* first PSN */
@@ -256,6 +258,12 @@ weft_inline __u32 weft_slot_dom(const struct weft_tx_slot *s)
 weft_inline __u32 weft_slot_seg(const struct weft_tx_slot *s)
 {
 	return s->seg | (__u32)s->seg_hi << 16;
+}
+
+/* Whole WRITEs behind that which it stands for as well. */
+weft_inline __u32 weft_slot_more(const struct weft_tx_slot *s)
+{
+	return s->seg_hi & WEFT_SLOT_MANY ? s->seg_hi & ~WEFT_SLOT_MANY : 0;
 }
 
 /* The work request that it is of: one of the last 2^16 begun. */

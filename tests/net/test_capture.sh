@@ -236,7 +236,7 @@ killed() {
 	t -- perf_write 10.9.0.2 --count 3 --size 64k --region 256k ++ "traffic after that"
 	t ! flag_is_set ++ "XDP has switched it off"
 	listen again -w "$CAP/again.pcapng"
-	t -- perf_write 10.9.0.2 --count 3 --size 64 --region 64k ++ "another capture can be made"
+	t -- perf_write 10.9.0.2 --count 3 --size 512 --region 64k ++ "another capture can be made"
 	hang_up again
 	t "$(in_file "$CAP/again.pcapng" weft) > 6" "and captures"
 	listen down -w "$CAP/down.pcapng"

@@ -443,6 +443,7 @@ metrics() {
 	ip -n "$LAB_A" link del "$name"
 	n=$(counter "$LAB_A" "$LAB_IF_A" rx_ack)
 	t -- grep -qx "weft_rx_ack_total{dev=\"$LAB_IF_A\"} $n" "$LAB_TMP/metrics" ++ "counters are those of stats show"
+	n=$(counted)
 	t -- grep -qx "weft_rtt_seconds_count{dev=\"$LAB_IF_A\"} $n" "$LAB_TMP/metrics" ++ "so are histograms"
 	n=$(ask "$LAB_A" qp "$LAB_IF_A" '.[1].tx_bytes')
 	t -- grep -qE "^weft_qp_tx_bytes_total\{.*qpn=\"0x[0-9a-f]*01\".*\} $n\$" "$LAB_TMP/metrics" ++ "and QPs: $n bytes"

@@ -209,7 +209,7 @@ mutant storm-probe tx_rnr.h 's/now - tx->rnr_ts < WEFT_RNR_MIN << shift/0/' 'sto
 mutant storm-grows tx_rnr.h 's/WEFT_RNR_MIN << shift/WEFT_RNR_MIN/' 'storm '
 mutant storm-first tx_rnr.h 's/\} else if \(weft_psn_diff\(psn, tx->rnr_psn\) < 0\) \{/} else if (0) {/' 'storm '
 mutant storm-behind tx_claim.h 's/^\tif \(tx->rnr\)$/\tif (0)/' 'storm '
-mutant storm-refused tx_claim.h 's/if \(!tx->probe\)/if (0)/' 'storm '
+mutant storm-refused tx_claim.h 's/if \(!tx->probe \|\| weft_tx_is_free\(tx, psn\)\)/if (0)/' 'storm '
 mutant storm-spent tx_claim.h 's/^\t\t\ttx->probe = 0;//' 'storm '
 mutant storm-honest tx_rnr.h 's/ && weft_psn_diff\(ts, tx->epoch_ts\) < 0\)/)/' 'resume__before' test_core_tx_rnr
 mutant packets-wrap tx_claim.h 's/if \(!\+\+tx->nxt\)/if (++tx->nxt == 1)/' 'packets__' test_core_tx

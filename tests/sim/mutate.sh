@@ -204,7 +204,7 @@ mutant I10-heard tx_rnr.h 's/if \(tx->heard && /if (/' 'epoch__' test_core_tx_rn
 mutant I12-flags tx_claim.h 's/^\t\tq->flags = src->flags;//' 'I12 '
 mutant I12-rsn tx_claim.h 's/^\t\t\ttx->rsn\+\+;/\t\t\ttx->rsn += 2;/' 'I12 '
 mutant I15-probe tx_rnr.h 's/^\ttx->probe = 1;//' 'exchange' --single
-mutant I15-news tx_score.h 's/if \(a->flags & WEFT_F_RQ\)/if (0)/' 'rnr__with' test_core_tx_rnr
+mutant I15-ahead tx_score.h 's/if \(a->flags & WEFT_F_RQ\)/if (0)/' 'rnr__with' test_core_tx_rnr
 mutant storm-probe tx_rnr.h 's/now - tx->rnr_ts < WEFT_RNR_MIN << shift/0/' 'storm '
 mutant storm-grows tx_rnr.h 's/WEFT_RNR_MIN << shift/WEFT_RNR_MIN/' 'storm '
 mutant storm-first tx_rnr.h 's/\} else if \(weft_psn_diff\(psn, tx->rnr_psn\) < 0\) \{/} else if (0) {/' 'storm '
@@ -252,6 +252,13 @@ mutant storm-settle tx_order.h '/weft_tx_settle\(/,/^}/s/^\tweft_tx_skip\(tx\);/
 mutant storm-skip tx_claim.h 's/^\t\t\tweft_tx_skip\(tx\);/\t\t\t;/' 'end__both' test_core_order
 mutant storm-patience tx_score.h 's/tx->strict && !weft_tx_mixed\(tx\)/tx->strict/' '(lost|end)__' test_core_order
 mutant storm-free tx_score.h 's/~weft_tx_is_free\(tx, psn\)\)/1)/' 'lost__free' test_core_order
+mutant I15-cum-news tx_score.h 's/\(tx->strict \|\| weft_psn_diff\(a->cum, tx->cum\) > 0\)/tx->strict/' 'ack__cum_says_it_too' test_core_tx_ack
+mutant storm-beside tx_score.h 's/ \|\| weft_tx_is_free\(tx, a->psn\)//' '(end|free|lost)__' test_core_order
+mutant I10-nfree tx_claim.h 's/^\t\ttx->nfree -= .*/\t\t;/' 'end__asks' test_core_order
+mutant I10-probes tx_claim.h 's/!tx->probe \|\| weft_tx_is_free\(tx, psn\)/!tx->probe/' 'home__probes' test_core_order
+mutant storm-busy tx_order.h 's/weft_tx_due\(tx\) & ~busy/weft_tx_due(tx)/' '(seq|end|strict)__' test_core_strict
+mutant I10-spread tx_claim.h 's/weft_tx_goes_back\(tx\) && !weft_tx_spread\(tx, sq\)/weft_tx_goes_back(tx)/' 'end__asks' test_core_order
+mutant I15-settle tx_score.h '/^weft_inline int weft_tx_timeout/,/^}/s/^\tweft_tx_settle\(tx\);/\t;/' '(end|free|lost|home)__' test_core_order
 mutant I5-shared rx_track.h 's/if \(rx->shared && weft_psn_diff\(done, rx->bound\) > 0\)/if (0)/' 'received__no_more' test_core_recv
 
 mutant I8-deep tx_claim.h 's/^\tif \(prod - tx->done > tx->sq_mask \+ 1u\)/\tif (0)/' 'deep__corrupt' test_core_deep

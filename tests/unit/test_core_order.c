@@ -250,6 +250,66 @@ static void end__both(void **state)
 	test_free(s);
 }
 
+/*
+ * While an end is to go again what is new in order is no reason for tokens, and what is free is; of those lost,
+ * what is free may go, until it has gone.
+ */
+static void end__asks_for_no_more(void **state)
+{
+	struct sender *s = free_new(0, 1);
+	__u32 now = T0 + RTT;
+
+	(void)state;
+	post_apart(s, SEGS);
+	post_apart(s, SEGS);
+	claim_n(s, 2 * SEGS, T0, 0);
+	refused(s, SEGS - 1, 0, now);
+	/* the other end is out and its refusal to come home: it goes back for both */
+	assert_true(weft_tx_goes_back(&s->tx));
+	post_apart(s, 1);
+	assert_int_equal(deficit(s), 0);
+	s->prod--;
+	post_apart(s, SEGS);
+	assert_int_equal(deficit(s), SEGS);
+	s->prod--;
+	/* free ones are lost */
+	assert_int_equal(timeout(s, T0 + WEFT_RTO_INIT + 1), 1);
+	assert_true(s->tx.nfree > 0);
+	for (__u32 i = s->tx.nfree; i; i--) {
+		assert_int_equal(s->tx.nfree, i);
+		assert_true(weft_tx_is_free(&s->tx, goes(s, 1, T0 + WEFT_RTO_INIT + 1)));
+	}
+	assert_int_equal(s->tx.nfree, 0);
+	test_free(s);
+}
+
+/* There was no receive for what is in order: the probe is that, not what is free behind it, whoever asks. */
+static void home__probes(void **state)
+{
+	struct weft_ack a = { .psn = 0, .ts = T0, .rnr = 1, .flags = WEFT_F_RQ, .epoch = 5 };
+	struct sender *s = free_new(0, 1);
+	__u32 now = T0 + WEFT_RTO_MAX;
+	struct weft_seg seg;
+
+	(void)state;
+	post_at(s, WEFT_WQE_WRITE, MINE, 0, 8);
+	s->sq[0].flags = WEFT_WQE_IMM;
+	post_at(s, WEFT_WQE_WRITE, MINE, AT, LEN);
+	assert_int_equal(goes(s, 0, T0), 0);
+	for (__u32 i = 1; i <= SEGS; i++)
+		assert_int_equal(goes(s, i < SEGS, T0), i);
+	assert_true(weft_tx_is_free(&s->tx, 1));
+	assert_int_equal(ack_raw(s, a, T0 + RTT), 0);
+	assert_int_equal(timeout(s, now), 1);
+	assert_int_equal(s->score.dom, 1);
+	s->tx.rtt.backoff = 0;
+	weft_tx_probe(&s->tx, now);
+	assert_int_equal(claim(s, now, 1, &seg), WEFT_CLAIM_RNR);
+	assert_int_equal(goes(s, 0, now), 0);
+	assert_int_equal(claim(s, now, 0, &seg), WEFT_CLAIM_RNR);
+	test_free(s);
+}
+
 /* The answer of a READ before it is missing, which is placed: the end of a message does not wait for that. */
 static void end__behind_an_answer(void **state)
 {
@@ -393,8 +453,10 @@ int main(void)
 		cmocka_unit_test(lost__free),
 		cmocka_unit_test(lost__in_order),
 		cmocka_unit_test(home__keeps_order),
+		cmocka_unit_test(home__probes),
 		cmocka_unit_test(spread__guess),
 		cmocka_unit_test(end__both),
+		cmocka_unit_test(end__asks_for_no_more),
 		cmocka_unit_test(end__behind_an_answer),
 		cmocka_unit_test(lost__free_holds_nothing),
 	};

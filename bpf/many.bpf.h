@@ -16,12 +16,15 @@
 
 /* ---- requester ---- */
 
-/* What is queued behind work.seg joins it, up to room bytes; weft_tx_join(). */
+/*
+ * What is queued behind work.seg joins it, up to room bytes; weft_tx_join(). Not from the first on whose
+ * memory is not here: that fails, alone, and what was posted before it must have gone.
+ */
 STEP int join(const struct weft_qpctl *ctl, struct work *wk, __u32 slot, __u32 room)
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	const struct weft_ring *ring, *sq;
-	__u32 prod;
+	__u32 prod, n = 1;
 
 	if (!ctl || !wk || !q)
 		return 0;
@@ -33,6 +36,17 @@ STEP int join(const struct weft_qpctl *ctl, struct work *wk, __u32 slot, __u32 r
 		sq = ring_nth(ctl, weft_sq_ring(wk->seg.msn, ctl->sq_mask));
 	if (!sq)
 		return 0;
+	while (n < WEFT_MANY && wk->seg.msn + n != prod) {
+		const struct weft_wqe *e =
+			&weft_after(sq, prod)->sq[(wk->seg.msn + n) & (WEFT_SQ_DEPTH - 1)];
+
+		if (!local_range(ctl, READ_ONCE(e->lkey), READ_ONCE(e->loff), READ_ONCE(e->len),
+				 WEFT_ACCESS_LOCAL)) {
+			prod = wk->seg.msn + n;
+			break;
+		}
+		n++;
+	}
 	bpf_spin_lock(&q->lock);
 	weft_tx_join(&q->tx, sq->sq, prod, room, &wk->seg);
 	bpf_spin_unlock(&q->lock);

@@ -32,5 +32,6 @@ gone join__who_may_not $c/tx_many.h 'len != mlen'
 gone join__who_may_not $c/tx_many.h 'len > WEFT_MANY_LEN'
 cut join__claimed $d 'wk->queued = 0'
 gone join__room $c/tx_many.h 'room > tx->payload'
-cut join__local_error $v 'fail_local(st, ctl, slot, wk->seg.msn + i)'
+cut join__memory_gone $v 'fail_local(st, ctl, slot, wk->seg.msn + i)'
 swap join__bell $d 'prod - q->tx.cons > INPLACE_MANY' 0
+cut join__local_error $v 'prod = wk->seg.msn + n'

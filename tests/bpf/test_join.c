@@ -269,15 +269,47 @@ static void join__complete(void **state)
 	}
 }
 
-/* The one whose memory is not there is to blame, not the first. */
+/* The one whose memory is not there fails alone: those before it have gone. */
 static void join__local_error(void **state)
 {
 	(void)state;
 	BOTH(q)
 	{
+		for (uint32_t bad = 1; bad < 5; bad++) {
+			start(q, FX_FULL);
+			post(q, 5);
+			q->ring->sq[bad].lkey = FX_T_KEY;
+			fill(q, bad > 1 ? "tx_data tx_writes" : "tx_data");
+			if (bad > 1)
+				sent(q, FX_PSN, 0, bad, WEFT_F_LAST);
+			assert_int_equal(q->ring->tx_err, 0);
+			doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
+			assert_int_equal(fx_run(FX_FILL, &f), XDP_DROP);
+			expect_counters("drop.fill");
+			assert_int_equal(q->ring->tx_err, WEFT_TX_ERR_LOCAL);
+			assert_int_equal(q->ring->tx_err_ssn, bad);
+		}
+	}
+}
+
+/* It has been taken away since they went: that one is to blame, not the first. */
+static void join__memory_gone(void **state)
+{
+	static struct weft_tx tx;
+
+	(void)state;
+	BOTH(q)
+	{
 		start(q, FX_FULL);
 		post(q, 5);
+		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = WEFT_ACCESS_ALL;
 		q->ring->sq[3].lkey = FX_T_KEY;
+		fill(q, "tx_data tx_writes");
+		assert_int_equal(ntohl(frame_hdr(&fx.out)->writes.n), 5);
+		fx.mr[WEFT_KEY_IDX(FX_T_KEY)].rights = 0;
+		fx_tx_get(q, &tx);
+		weft_tx_convict(&tx, &tx.slot[weft_tx_at(FX_PSN)], FX_PSN);
+		fx_tx_set(q, &tx);
 		doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
 		assert_int_equal(fx_run(FX_FILL, &f), XDP_DROP);
 		expect_counters("drop.fill");
@@ -318,9 +350,15 @@ static void join__bell(void **state)
 }
 
 const struct CMUnitTest fx_tests_join[] = {
-	FX_TEST(join__fills),       FX_TEST(join__room),
-	FX_TEST(join__who_may_not), FX_TEST(join__again),
-	FX_TEST(join__too_late),    FX_TEST(join__claimed),
-	FX_TEST(join__complete),    FX_TEST(join__local_error),
-	FX_TEST(join__bell),        FX_END,
+	FX_TEST(join__fills),
+	FX_TEST(join__room),
+	FX_TEST(join__who_may_not),
+	FX_TEST(join__again),
+	FX_TEST(join__too_late),
+	FX_TEST(join__claimed),
+	FX_TEST(join__complete),
+	FX_TEST(join__local_error),
+	FX_TEST(join__memory_gone),
+	FX_TEST(join__bell),
+	FX_END,
 };

@@ -90,7 +90,8 @@ weft_inline void weft_rx_received(struct weft_rx *rx, struct weft_rx_word *w, __
 /* Count the messages that end with these PSNs of a word, beyond one each. Locked. */
 weft_inline void weft_rx_more(struct weft_rx *rx, __u32 psn, __u64 many)
 {
-	__u64 *at = rx->more[weft_psn_word(psn)];
+	/* as `many` says, thus read after it */
+	__u64 *at = weft_after(rx, many)->more[weft_psn_word(psn)];
 
 #pragma GCC unroll 4
 	for (int b = 0; b < WEFT_MANY_BITS; b++) {

@@ -155,6 +155,28 @@ static void join__too_late(void **state)
 	}
 }
 
+/* Nor when the peer has acknowledged what was never sent: the WRITE is complete, its token still out. */
+static void join__acknowledged(void **state)
+{
+	/* by its cumulative PSN, or by a SACK with another still open before it */
+	for (int lie = 0; lie < 3; lie++) {
+		struct sender *s = many_new(0);
+		struct weft_seg seg;
+
+		post(s, 1000);
+		post(s, 1000);
+		claim_one(s, &seg);
+		claim_one(s, &seg);
+		post_n(s, 4, 100);
+		claim_one(s, &seg);
+		assert_int_equal(ack(s, lie == 2, lie == 1 ? 3 : 0, 1, (lie == 2) << 2, T0 + RTT),
+				 0);
+		assert_int_equal(join(s, &seg, ~0u), lie ? 0 : 3);
+		test_free(s);
+	}
+	(void)state;
+}
+
 /* What is in the next ring does not join, nor what has no private copy. */
 static void join__deep(void **state)
 {
@@ -340,6 +362,7 @@ int main(void)
 		cmocka_unit_test(join__room),
 		cmocka_unit_test(join__small_whole_writes),
 		cmocka_unit_test(join__too_late),
+		cmocka_unit_test(join__acknowledged),
 		cmocka_unit_test(join__deep),
 		cmocka_unit_test(join__again),
 		cmocka_unit_test(nak__which),

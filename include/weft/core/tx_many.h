@@ -23,7 +23,8 @@ weft_inline int weft_seg_joins(const struct weft_seg *seg)
 /*
  * Work requests that are queued behind what was claimed as `seg` and not sent yet join it, as long as
  * they are small whole WRITEs too and all fit `room` bytes. Locked. Not if another CPU has gone on
- * meanwhile, or the token is not out any more. sq: as in weft_tx_claim(), the ring that holds seg->msn.
+ * meanwhile, or the token is not out any more; nor if a peer that lies has acknowledged it: what joined
+ * would be complete unsent, and nothing would tell. sq: as in weft_tx_claim(), the ring that holds seg->msn.
  */
 weft_inline void weft_tx_join(struct weft_tx *tx, const struct weft_wqe *sq, __u32 prod, __u32 room,
 			      struct weft_seg *seg)
@@ -32,7 +33,8 @@ weft_inline void weft_tx_join(struct weft_tx *tx, const struct weft_wqe *sq, __u
 	__u32 used = 2 * sizeof(struct weft_desc) + seg->len;
 
 	if (!tx->joins_writes || tx->err || tx->rnr || tx->nxt != seg->psn + 1 || s->tries != 1 ||
-	    weft_slot_state(s) != WEFT_SLOT_OUT || prod - tx->done > tx->sq_mask + 1u)
+	    weft_slot_state(s) != WEFT_SLOT_OUT || weft_tx_delivered(tx, seg->psn) ||
+	    prod - tx->done > tx->sq_mask + 1u)
 		return;
 	if (room > tx->payload)
 		room = tx->payload;

@@ -212,6 +212,36 @@ static __always_inline bool segment_ok(__u32 len, __u32 moff, __u32 mlen, __u32 
 	       len <= mlen - moff && (len || !mlen) && !last == (moff + len != mlen);
 }
 
+/* Move the window over what is placed, and tell the application of messages that have arrived. */
+STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 slot)
+{
+	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
+	struct weft_stats *st = stats_get();
+	bool arrived, solicited;
+	__u32 was, sol;
+
+	if (!ctl || !q || !ring || !st)
+		return 0;
+	bpf_spin_lock(&q->lock);
+	was = q->rx.msn - q->rx.quiet;
+	sol = q->rx.solicited;
+	weft_rx_catch_up(&q->rx);
+	arrived = q->rx.msn - q->rx.quiet != was;
+	solicited = q->rx.solicited != sol;
+	WRITE_ONCE(ring->rx_msn, q->rx.msn);
+	if (arrived) {
+		WRITE_ONCE(ring->received, q->rx.rdone);
+		WRITE_ONCE(ring->arrived, q->rx.msn - q->rx.quiet);
+	}
+	bpf_spin_unlock(&q->lock);
+	/* whoever has committed and not yet advanced will find nothing to tell */
+	if (arrived)
+		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
+	if (solicited)
+		wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);
+	return 0;
+}
+
 /*
  * I5: refuse, and put the QP in error: every later request gets the same answer. code: of what has
  * several WRITEs with the number of the one refused in its upper half.
@@ -241,8 +271,11 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	code = q->rx.err;
 	psn = q->rx.err_psn;
 	nth = q->rx.err_nth;
-	WRITE_ONCE(ring->rx_err, code);
 	bpf_spin_unlock(&q->lock);
+	/* those before it have arrived, and who sees the error must see them */
+	if (first && nth)
+		rx_advance(ctl, ring, slot);
+	WRITE_ONCE(ring->rx_err, code);
 	/* once: the peer may go on for long */
 	if (first) {
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
@@ -251,36 +284,6 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (first)
 		tele_event(slot, refused, 0, code, psn, 0);
 	return reply_nak(ctx, st, ctl, wk, code, psn, nth);
-}
-
-/* Move the window over what is placed, and tell the application of messages that have arrived. */
-STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 slot)
-{
-	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
-	struct weft_stats *st = stats_get();
-	bool arrived, solicited;
-	__u32 was, sol;
-
-	if (!ctl || !q || !ring || !st)
-		return 0;
-	bpf_spin_lock(&q->lock);
-	was = q->rx.msn - q->rx.quiet;
-	sol = q->rx.solicited;
-	weft_rx_catch_up(&q->rx);
-	arrived = q->rx.msn - q->rx.quiet != was;
-	solicited = q->rx.solicited != sol;
-	WRITE_ONCE(ring->rx_msn, q->rx.msn);
-	if (arrived) {
-		WRITE_ONCE(ring->received, q->rx.rdone);
-		WRITE_ONCE(ring->arrived, q->rx.msn - q->rx.quiet);
-	}
-	bpf_spin_unlock(&q->lock);
-	/* whoever has committed and not yet advanced will find nothing to tell */
-	if (arrived)
-		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
-	if (solicited)
-		wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);
-	return 0;
 }
 
 /*

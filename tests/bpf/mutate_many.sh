@@ -19,6 +19,9 @@ inv I5 gone many__refused $v 'unlikely(code)' $'unlikely(code))\n\t\t\treturn re
 swap many__refused $v '(code & 0xffff) | i << 16' code
 cut many__refused $r 'wk->out.h.nak.nth = bpf_htonl(nth)'
 cut many__refused $r 'q->rx.err_nth = nth'
+cut many__refused $c/rx_track.h 'rx->msn += rx->err_nth - rx->err_part'
+gone many__refused $r 'first && nth'
+swap many__refused_behind_a_gap $c/rx_track.h 'rx->next == rx->err_psn' 1
 cut many__refused $r 'nth = q->rx.err_nth' $'\tnth = q->rx.err_nth;'
 gone many__pool_gone $v 'unlikely(len > WEFT_MANY_LEN || place(ctx, pool, off, at, len))'
 gone many__out_of_order $c/rx_track.h '*(volatile __u64 *)&w->many & last' 'if (*(volatile __u64 *)&w->many & last)'

@@ -319,7 +319,8 @@ static void many__refused(void **state)
 			assert_int_equal(ntohl(frame_hdr(&fx.out)->nak.nth), bad);
 			assert_int_equal(RX_AFTER(q)->err, code[kind]);
 			assert_int_equal(q->ring->rx_err, code[kind]);
-			assert_int_equal(q->ring->arrived, 0);
+			/* those before it have arrived */
+			assert_int_equal(q->ring->arrived, bad);
 			/* all that comes later gets the same */
 			pkt_data(&p, q->peer, FX_PSN + 1, 0, random_bytes(9), 64);
 			arrives(&p, XDP_TX, "drop.closed tx_nak");
@@ -329,6 +330,27 @@ static void many__refused(void **state)
 		}
 	}
 	expect_pools();
+}
+
+/* Those before the refused one arrive with what is before them, and that never comes. */
+static void many__refused_behind_a_gap(void **state)
+{
+	struct part part[WEFT_MANY];
+	struct pkt p;
+
+	(void)state;
+	BOTH(q)
+	{
+		fx_qp_init(q, FX_PSN, FX_FULL);
+		parts(part, WEFT_MANY, 20);
+		part[5].rkey ^= 1u << 20;
+		agree(q);
+		pkt_writes(&p, q->peer, FX_PSN + 1, part, WEFT_MANY, 20);
+		arrives(&p, XDP_TX, "drop.key tx_nak");
+		placed(part, 5, 20);
+		expect_pools();
+		assert_int_equal(q->ring->arrived, 0);
+	}
 }
 
 static void many__pool_gone(void **state)
@@ -348,8 +370,13 @@ static void many__pool_gone(void **state)
 }
 
 const struct CMUnitTest fx_tests_many[] = {
-	FX_TEST(many__placed),    FX_TEST(many__out_of_order),
-	FX_TEST(many__damaged),   FX_TEST(many__shape),
-	FX_TEST(many__window),    FX_TEST(many__refused),
-	FX_TEST(many__pool_gone), FX_END,
+	FX_TEST(many__placed),
+	FX_TEST(many__out_of_order),
+	FX_TEST(many__damaged),
+	FX_TEST(many__shape),
+	FX_TEST(many__window),
+	FX_TEST(many__refused),
+	FX_TEST(many__refused_behind_a_gap),
+	FX_TEST(many__pool_gone),
+	FX_END,
 };

@@ -50,6 +50,9 @@ static void judge_writes(const uint8_t *w, struct judged *j, uint32_t plen)
 		}
 		if (code) {
 			rx->err_nth = i;
+			/* those before it have arrived */
+			rx->msn += psn == rx->next ? i : 0;
+			rx->arrived += psn == rx->next ? i : 0;
 			return refused(j, why, code, psn);
 		}
 		j->span[j->nspan++] = (struct span){ roff, len };

@@ -220,7 +220,8 @@ void check_window(const struct conn *c, __u32 psn)
 void check_rx(struct conn *c)
 {
 	const struct weft_rx *rx = &c->grx.rx;
-	uint32_t next = rx->next - c->psn0, msgs = rx->msn - c->msn0, last = 0;
+	/* those of the refused packet that are there: seal() */
+	uint32_t next = rx->next - c->psn0, msgs = rx->msn - rx->err_part - c->msn0, last = 0;
 	uint32_t end = msgs < c->msgs ? c->msg[c->ends[msgs].req].end : 0;
 
 	if (next > c->contig)
@@ -326,6 +327,9 @@ void check_got(struct conn *c)
 /* I3: what an ACK says is placed is placed. */
 void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn, int placed)
 {
+	__u32 part = c->grx.rx.err_part,
+	      msn = part && k->msn == c->grx.rx.msn ? k->msn - part : k->msn;
+
 	if (placed && !c->psn[psn - c->psn0].placed)
 		fail("I3", "qp %u: PSN %u acknowledged, not placed", c->id, psn - c->psn0);
 	if (k->cum - c->psn0 > c->contig)
@@ -339,9 +343,10 @@ void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn
 		    (x >= c->cut || !c->psn[x].placed))
 			fail("I3", "qp %u: PSN %u reported, not placed", c->id, x);
 	}
-	if (k->msn != c->msn0 && (k->msn - c->msn0 > c->msgs ||
-				  c->msg[c->ends[k->msn - c->msn0 - 1].req].end > c->contig))
-		fail("I3", "qp %u: message %u reported, not there", c->id, k->msn - c->msn0 - 1);
+	/* of the packet that was refused those that are there count: check_sealed() */
+	if (msn != c->msn0 &&
+	    (msn - c->msn0 > c->msgs || c->msg[c->ends[msn - c->msn0 - 1].req].end > c->contig))
+		fail("I3", "qp %u: message %u reported, not there", c->id, msn - c->msn0 - 1);
 }
 
 /* I3: nothing is complete that was not acknowledged, thus placed; completions in order. */

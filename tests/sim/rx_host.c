@@ -156,6 +156,8 @@ enum step refuse(struct cpu *cpu, uint32_t code, uint32_t nth)
 		rx->err = code;
 		rx->err_psn = cpu->w.psn;
 		rx->err_nth = nth;
+		if (nth)
+			advance(cpu->w.c);
 	}
 	W.st.refused++;
 	return reply_nak(cpu, rx->err, rx->err_psn, rx->err_nth);

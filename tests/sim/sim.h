@@ -490,11 +490,8 @@ void check_sealed(struct conn *c);                                       /* I1, 
 void check_end(void);              /* I1, I2, I5, I10, I11, efficiency */
 void check_memory(struct conn *c); /* I2, I5, I11, at the end */
 
-/* i2.c, i7.c, i7_recv.c, single.c, alone.c */
-int i2_run(int verbose);
-int i7_run(int verbose);
-int i7_recv_run(int verbose);
-int alone_run(int verbose);
-int single_run(int verbose);
+/* i2.c, i7.c, i7_recv.c, alone.c, single.c */
+int i2_run(int verbose), i7_run(int verbose), i7_recv_run(int verbose), alone_run(int verbose),
+	single_run(int verbose);
 
 #endif

@@ -28,8 +28,9 @@ struct weft_rx {
 	__u32 solicited;      /* of rdone: those that wake who waits for such only */
 	__u32 bound;          /* the first that has no receive of a shared queue yet, recv.h */
 	__u32 shared;         /* 1: they take receives of a shared queue */
-	__u32 err_nth;        /* and which of its WRITEs */
-	__u32 pad[3];         /* behind the lock: to the end of its cache line */
+	__u32 err_nth;        /* and which of its WRITEs: those before it are in memory */
+	__u32 err_part;       /* of these: in msn */
+	__u32 pad[2];         /* behind the lock: to the end of its cache line */
 	struct weft_rx_word { /* 64 PSNs, a cache line */
 		__u64 claimed;
 		__u64 placed;
@@ -167,6 +168,11 @@ weft_inline void weft_rx_catch_up(struct weft_rx *rx)
 {
 	for (int i = 0; i < 6 && weft_rx_advance(rx); i++)
 		;
+	/* those before the refused one of a packet arrive with what is before it, which may come late */
+	if (rx->err && rx->next == rx->err_psn) {
+		rx->msn += rx->err_nth - rx->err_part;
+		rx->err_part = rx->err_nth;
+	}
 }
 
 /*

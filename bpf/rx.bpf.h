@@ -372,8 +372,11 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	 * ACK is written meanwhile; it goes out behind both, and the next one tells if the window has moved.
 	 */
 	told = last || in_order(ctl, p);
-	if (!told)
-		done = reply_ack(ctx, st, ctl, &q->rx, wk, 0);
+	if (!told) {
+		ack_header(st, &q->rx, wk, WEFT_OP_ACK, 0);
+		wk->out.h.ack.sack |= bpf_cpu_to_be64(weft_psn_bit(psn));
+		done = reply(ctx, st, ctl, wk, 0);
+	}
 	if (commit_psn(ctl, &q->rx, p))
 		rx_advance(ctl, ring, slot);
 	tele_rx(slot, len);

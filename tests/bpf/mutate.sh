@@ -103,6 +103,7 @@ inv I4 gone strict__far_ahead $c/rx_track.h 'weft_psn_diff(psn, *(volatile __u32
 gone strict__write $r 'in_order(ctl, p)' '(rx, bpf_ntohl(p->u.h.psn)) || in_order(ctl, p)'
 gone strict__write $r 'in_order(ctl, p)' 'last || in_order(ctl, p)'
 swap ack__no_cq $r 'last' 0 'told = last'
+cut ack__whole_word $r 'wk->out.h.ack.sack |= bpf_cpu_to_be64(weft_psn_bit(psn))'
 gone strict__free $r '(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE' $'(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE)'
 swap strict__free $r '(WEFT_F_FREE | WEFT_F_LAST)' WEFT_F_FREE 'p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)'
 cut strict__marks $c/tx_claim.h 'weft_tx_mark_free(tx, out)'

@@ -424,6 +424,7 @@ static void ack__whole_word(void **state)
 			assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
 			expect_counters("rx_data rx_bytes=8 tx_ack");
 			assert_int_equal(ntohl(frame_hdr(&fx.out)->ack.cum), base);
+			assert_true(be64toh(frame_hdr(&fx.out)->ack.sack) == ~0ull >> (63 - i));
 		}
 		/* its ACK was written before the last was; the next one tells */
 		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);

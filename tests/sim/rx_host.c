@@ -270,6 +270,7 @@ enum step rx_step(struct cpu *cpu, enum step s)
 			   !(f->h.flags & WEFT_F_LAST);
 		if (w->early)
 			weft_rx_sack(rx, w->psn, &w->k);
+		w->k.bits |= w->early ? weft_psn_bit(w->psn) : 0;
 		return RX_COMMIT;
 	case RX_COMMIT: return weft_rx_commit(rx, w->psn) || in_order(f) ? RX_ADVANCE : RX_REPLY;
 	case RX_ADVANCE: advance(w->c); return RX_REPLY;

@@ -127,7 +127,8 @@ mutant I8-join tx_many.h 's/used \+ len > room/0/' 'I8 .*bytes in PSN'
 mutant I8-prod tx_many.h 's/weft_psn_diff\(prod, tx->cons\) <= 0 \|\| //' 'I12 .*joins'
 mutant I8-copies tx_many.h 's/!weft_tx_copies\(tx\) \|\|/0 ||/' 'join__deep' test_core_many
 mutant I8-next tx_many.h 's/^\t\t    weft_sq_ring\(tx->cons \^ seg->msn, tx->sq_mask\)\)/\t\t    0)/' 'join__deep' test_core_many
-mutant I8-posted tx_many.h 's/ \|\| prod - tx->done > tx->sq_mask \+ 1u\)/)/' 'join__too_late' test_core_many
+mutant I8-posted tx_many.h 's/^\t    prod - tx->done > tx->sq_mask \+ 1u\)/\t    0)/' 'join__too_late' test_core_many
+mutant I3-joined tx_many.h 's/weft_tx_delivered\(tx, seg->psn\) \|\|/0 ||/' 'join__acknowledged' test_core_many
 mutant I4-many rx_track.h 's/^\t\t\t\tweft_rx_more\(.*/\t\t\t\t;/' 'I4 '
 mutant I4-more rx_track.h 's/^\t\tweft_fetched\(__sync_fetch_and_and\(&at\[b\], ~many\)\);//' 'many__counts' test_core_many
 mutant I4-noted rx_track.h 's/^\tweft_fetched\(__sync_fetch_and_and\(&rx->word\[.*many, ~many\)\);//' 'many__counts' test_core_many

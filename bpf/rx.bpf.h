@@ -272,17 +272,17 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	psn = q->rx.err_psn;
 	nth = q->rx.err_nth;
 	bpf_spin_unlock(&q->lock);
-	/* those before it have arrived, and who sees the error must see them */
-	if (first && nth)
-		rx_advance(ctl, ring, slot);
-	WRITE_ONCE(ring->rx_err, code);
 	/* once: the peer may go on for long */
 	if (first) {
+		/* those before it have arrived, and who sees the error must see them */
+		if (nth)
+			rx_advance(ctl, ring, slot);
+		weft_fetched(__sync_fetch_and_add(&ring->rx_fence, 1));
+		WRITE_ONCE(ring->rx_err, code);
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
 		wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);
-	}
-	if (first)
 		tele_event(slot, refused, 0, code, psn, 0);
+	}
 	return reply_nak(ctx, st, ctl, wk, code, psn, nth);
 }
 

@@ -27,8 +27,8 @@
 	X(SEND, 8, 1, "segment of a SEND, placed where a receive says")         \
 	X(RNR, 9, 0, "no receive is posted for a request: to be sent again")    \
 	X(RESUME, 10, 0, "receives are posted again")                           \
-	X(WRITES, 12, 1, "several whole WRITEs, each placed on arrival")        \
-	X(SEQ, 11, 0, "a request is not the next, in strict order: to be sent again")
+	X(SEQ, 11, 0, "a request is not the next, in strict order: sent again") \
+	X(WRITES, 12, 1, "several whole WRITEs, each placed on arrival")
 
 enum weft_opcode {
 #define X(name, val, payload, text) WEFT_OP_##name = val,

@@ -20,7 +20,7 @@ swap many__refused $v '(code & 0xffff) | i << 16' code
 cut many__refused $r 'wk->out.h.nak.nth = bpf_htonl(nth)'
 cut many__refused $r 'q->rx.err_nth = nth'
 cut many__refused $c/rx_track.h 'rx->msn += rx->err_nth - rx->err_part'
-gone many__refused $r 'first && nth'
+cut many__refused $r 'rx_advance(ctl, ring, slot)' $'if (nth)\n\t\t\trx_advance(ctl, ring, slot)'
 swap many__refused_behind_a_gap $c/rx_track.h 'rx->next == rx->err_psn' 1
 cut many__refused $r 'nth = q->rx.err_nth' $'\tnth = q->rx.err_nth;'
 gone many__pool_gone $v 'unlikely(len > WEFT_MANY_LEN || place(ctx, pool, off, at, len))'

@@ -42,7 +42,7 @@ swap shared__epoch $c/ring.h 'shared ? posted + *(const volatile __u32 *)&r->rq_
 cut recv__one $r 'WRITE_ONCE(ring->received, q->rx.rdone)'
 gone badrecv__wake_up $r solicited $'if (solicited)\n'
 cut badrecv__wake_up_on_error $r 'wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX)' \
-	$'wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);\n\t}'
+	$'wake(st, ctl, &ring->rx_fence, &ring->arm_sol, WEFT_EVENT_RX);\n\t\ttele_event'
 swap badrecv__wake_up $x 'p->u.h.flags & WEFT_F_SOL ? WEFT_RX_SOL : WEFT_RX_RECV' WEFT_RX_RECV
 gone badrecv__wake_up $c/rx_track.h 'last == WEFT_RX_SOL'
 gone recv__order $c/rx_track.h 'last >= WEFT_RX_RECV'

@@ -61,6 +61,26 @@ static void ack__cum_says_it_too(void **state)
 	test_free(s);
 }
 
+/* What the peer said last may be half of all PSNs ago, when SACKs alone have told since. */
+static void ack__cum_heard_long_ago(void **state)
+{
+	static const __u32 ago[] = {
+		0, 1, WEFT_WIN, 1u << 31, (1u << 31) + 1, -(__u32)WEFT_WIN - 1
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ago) / sizeof(ago[0]); i++) {
+		struct sender *s = sender_new(1000, 1);
+
+		post(s, 10 * PAYLOAD);
+		claim_n(s, 10, T0, 0);
+		s->tx.cum = 1000 - ago[i];
+		assert_int_equal(ack(s, 1009, 1008, 0, 0, T0 + RTT), 0);
+		assert_int_equal(s->tx.una, 1008);
+		test_free(s);
+	}
+}
+
 static void ack__of_what_was_never_sent(void **state)
 {
 	struct sender *s = sender_new(1000, 1);
@@ -403,6 +423,7 @@ int main(void)
 		cmocka_unit_test(ack__completes_in_order),
 		cmocka_unit_test(ack__sacked_tail_completes),
 		cmocka_unit_test(ack__cum_says_it_too),
+		cmocka_unit_test(ack__cum_heard_long_ago),
 		cmocka_unit_test(ack__of_what_was_never_sent),
 		cmocka_unit_test(ack__older_than_the_window_is_surplus),
 		cmocka_unit_test(ack__sack_outside_of_what_was_sent_is_ignored),

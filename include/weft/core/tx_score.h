@@ -262,8 +262,12 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		return 0;
 	}
 
-	/* in relaxed order only news: READs leave una behind, and each answer would go over all up to cum */
-	if (ahead > 0 && (tx->strict || weft_psn_diff(a->cum, tx->cum) > 0)) {
+	/*
+	 * In relaxed order only news: READs leave una behind, and each answer would go over all up to cum.
+	 * What was heard last may be any number of windows old, where una moves by SACKs alone.
+	 */
+	if (ahead > 0 &&
+	    (tx->strict || tx->cum - tx->una > WEFT_WIN || weft_psn_diff(a->cum, tx->cum) > 0)) {
 		weft_tx_cum(tx, a->cum);
 		if (!tx->strict)
 			tx->cum = a->cum;

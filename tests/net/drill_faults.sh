@@ -26,7 +26,7 @@ undo_due() {
 link_up() {	# link_up N NS DEV
 	ip -n "$2" link set "$3" up
 	[ "$3" != e0 ] || ip -n "$2" addr replace "fd09::$1/64" dev e0 nodad
-	slow_links
+	slow_faults
 	[ -n "${DOWN[$1]:-}" ] || neighbours_ask "$1"	# away for seconds
 	unset "DOWN[$1]"
 	HURT[$1]=
@@ -55,7 +55,7 @@ replug() {
 }
 
 fault() {	# fault KIND N
-	local n=$2 f
+	local n=$2 f t
 	say "fault $1: $n"
 	FAULTED[$1]=$((${FAULTED[$1]:-0} + 1))
 	again "$n"
@@ -137,6 +137,8 @@ fault() {	# fault KIND N
 		else
 			weftd_kill "${DAEMON_PID[$n]}"
 		fi
+		ms t
+		AWAY[$n]=$t
 		rnd 900
 		((R < 250)) || { HURT[$n]="weftd "; hit_connecting "$n" weftd; }
 		later "$R" weftd_back "$n"
@@ -149,7 +151,8 @@ fault() {	# fault KIND N
 		;;
 	stop-server)	# nothing may fail of that
 		kill -STOP "${SERVER_PID[$n]}"
-		HURT[$n]=
+		ms t
+		HURT[$n]='' AWAY[$n]=$t
 		rnd 1500; later $((R + 50)) awake_server "$n"
 		;;
 	esac
@@ -185,11 +188,15 @@ all_start() {
 
 weftd_back() {
 	weftd_start "$1"
+	slow_faults
+	unset "AWAY[$1]"
 	HURT[$1]=
 }
 
 awake_server() {
 	kill -CONT "${SERVER_PID[$1]}"
+	slow_faults
+	unset "AWAY[$1]"
 }
 
 moved_back() {

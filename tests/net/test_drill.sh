@@ -21,6 +21,7 @@ declare -A A B KIND PID QPS OF UNTIL KILLED STOPPED MAY MUST MUST_MS CUT
 FLOWS=() FLOW=0 UNDO=()
 declare -A HURT		# host: why it is out of order just now
 declare -A DOWN		# host: since when its link is down, which is meant to be for a moment
+declare -A AWAY		# host: since when its server, or weftd, is away for a moment
 IMPAIRED=0		# packets are lost until then, on the schedule's clock
 QUEUES=$(nproc --all)
 # Results
@@ -148,12 +149,16 @@ begun() {
 	done
 }
 
-# This machine is busy: a link is down for longer than was meant, and its flows may notice.
-slow_links() {
+# This machine is busy: something is away for longer than was meant, and its flows may notice. Of a
+# server those that are connected do not, and connecting takes up to 5 s.
+slow_faults() {
 	local n t
 	ms t
 	for n in ${DOWN[@]+"${!DOWN[@]}"}; do
 		((t - ${DOWN[$n]} < 600)) || hit_host "$n" slow-link '' ''
+	done
+	for n in ${AWAY[@]+"${!AWAY[@]}"}; do
+		((t - ${AWAY[$n]} < 2000)) || hit_connecting "$n" slow-server
 	done
 }
 
@@ -233,7 +238,7 @@ CLAIMED=0
 
 collect() {
 	local f rc keep=()
-	slow_links
+	slow_faults
 	for f in "${FLOWS[@]}"; do
 		if ended "${PID[$f]}"; then
 			rc=0

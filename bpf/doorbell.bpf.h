@@ -46,10 +46,47 @@ static __always_inline bool next_fits(const struct weft_tx *tx, const struct wef
 	return hl + (len < tx->payload ? len : tx->payload) <= flen;
 }
 
+/* The library's timer asks: is anything late, may what was refused be tried again? */
+STEP int look(__u32 qpn)
+{
+	__u32 slot = WEFT_QPN_SLOT(qpn), now = now_ticks(), conf;
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct weft_devrun *run = run_get();
+	struct weft_qpctl *ctl = sender(qpn);
+	struct weft_stats *st = stats_get();
+	struct work *wk = work_get();
+	struct weft_ring *ring;
+	bool late;
+	__s32 delta;
+
+	if (!ctl || !q || !run || !wk || !st)
+		return 0;
+	ring = ring_get(ctl);
+	if (!ring)
+		return 0;
+	conf = READ_ONCE(ctl->cwnd);
+	bpf_spin_lock(&q->lock);
+	delta = -has_tokens(&q->tx);
+	late = weft_tx_timeout(&q->tx, now, conf, &wk->score);
+	weft_tx_probe(&q->tx, now);
+	if (unlikely(q->tx.rnr))
+		publish_rnr(&q->tx, ring);
+	delta += has_tokens(&q->tx);
+	bpf_spin_unlock(&q->lock);
+	account(run, wk->score.dom, wk->score.freed, wk->score.dom, 0);
+	account_delta(run, delta);
+	st->count.lost += wk->score.lost;
+	if (late) {
+		count(st, timeout);
+		tele_rto(slot, now);
+	}
+	return 0;
+}
+
 #define INPLACE_MANY 4 /* WRITEs up to which the doorbell's own frame may do */
 
 /*
- * A doorbell of the library (POST, LOOK), or a token sent over from another CPU
+ * A doorbell of the library (POST, LOOK behind look()), or a token sent over from another CPU
  * (GROW): see what is missing and start it here.
  */
 STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
@@ -67,7 +104,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 dom, here, now, conf, prod, wnd, n, hl, share, used, doms;
-	bool late = false, first, stray, burst;
+	bool first, stray, burst;
 	__s32 delta;
 
 	if (!st || !cfg)
@@ -83,7 +120,6 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	now = now_ticks();
 	conf = READ_ONCE(ctl->cwnd);
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
-	wk->score = (struct weft_score){};
 	wk->cpu = -1;
 	prod = READ_ONCE(ring->sq_prod);
 	sq = next_ring(ctl, ring, q, wk, prod);
@@ -92,14 +128,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 
 	bpf_spin_lock(&q->lock);
 	delta = -has_tokens(&q->tx);
-	if (op == WEFT_DB_LOOK) {
-		late = weft_tx_timeout(&q->tx, now, conf, &wk->score);
-		weft_tx_probe(&q->tx, now);
-		if (unlikely(q->tx.rnr))
-			publish_rnr(&q->tx, ring);
-	} else {
-		weft_cc_update(&q->tx.cc, conf, &none);
-	}
+	weft_cc_update(&q->tx.cc, conf, &none);
 	wnd = window(cfg, run, &q->tx);
 	n = weft_tx_deficit(&q->tx, sq->sq, prod, wnd);
 	first = q->tx.inflight == 0;
@@ -135,14 +164,8 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 
-	account(run, wk->score.dom, wk->score.freed, dom, c == WEFT_CLAIM_OK);
-	account_rescue(run, &wk->seg, c);
+	account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
 	account_delta(run, delta);
-	st->count.lost += wk->score.lost;
-	if (late) {
-		count(st, timeout);
-		tele_rto(slot, now);
-	}
 	if (c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 
@@ -209,7 +232,7 @@ STEP int send_resume(struct xdp_md *ctx, __u32 qpn)
 
 /*
  * An unfilled clone on its way out: claim a segment for it, or take the one
- * that was claimed for it.
+ * that was claimed for it. V_FILL, V_AGAIN or V_DROP.
  */
 STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 {
@@ -274,21 +297,28 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 
-	if (!claimed && (c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_MOVED))
-		c = claim_again(cfg, run, ctl, q, ring, wk, c, prod, now, dom, &delta);
-	if (!claimed) {
+	if (!claimed)
 		account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
-		account_rescue(run, &wk->seg, c);
-	} else {
+	else
 		account(run, from, freed, from, 0);
-	}
 	account_delta(run, delta);
 	if (c == WEFT_CLAIM_ERROR)
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
-	if (c != WEFT_CLAIM_OK)
-		return V_DROP;
 	wk->now = now;
-	return V_FILL;
+	if (c == WEFT_CLAIM_OK)
+		return V_FILL;
+	return !claimed && claims_more(c, ring, prod) ? V_AGAIN : V_DROP;
+}
+
+/* Is something claimed for a clone, or another token that is new to this QP? */
+static __always_inline bool clone_claims(const struct weft_qpctl *ctl, struct work *wk,
+					 struct weft_stats *st, __u32 qpn, __u32 psn, __u32 claimed)
+{
+	int v = claim_clone(qpn, psn, claimed);
+
+	if (unlikely(v == V_AGAIN))
+		return claim_more(ctl, wk, st, WEFT_QPN_SLOT(qpn)) == WEFT_CLAIM_OK;
+	return v == V_FILL;
 }
 
 #define HAND_TRIES 4 /* one that waits may have died, or got a token meanwhile and be done */
@@ -318,7 +348,7 @@ static __always_inline struct weft_qpctl *hand_over(struct xdp_md *ctx, struct w
 	*v = V_FILL;
 	for (int i = 1; i <= HAND_TRIES && wk->hand >= 0; i++) {
 		ctl = ctl_get(wk->hand);
-		if (ctl && claim_clone(ctl->qpn, 0, 0) == V_FILL) {
+		if (ctl && clone_claims(ctl, wk, st, ctl->qpn, 0, 0)) {
 			count(st, handed);
 			return ctl;
 		}

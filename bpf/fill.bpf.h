@@ -67,26 +67,60 @@ static __always_inline enum weft_claim claim(struct weft_tx *tx, struct weft_rin
 
 /*
  * I7, after a claim that found nothing to send: a post that came in between saw
- * the hint still up and did not ring. Or after one that had the wrong ring. `delta` as in account_delta().
+ * the hint still up and did not ring. Or after one that had the wrong ring, or found the window full
+ * for too long. Then claim_more() is to follow, as a step that is not called from the one that claimed:
+ * both together need more stack than there is.
  */
-static __always_inline enum weft_claim
-claim_again(const struct weft_devcfg *cfg, const struct weft_devrun *run,
-	    const struct weft_qpctl *ctl, struct weft_qptx *q, struct weft_ring *ring,
-	    struct work *wk, enum weft_claim c, __u32 prod, __u32 now, __u32 dom, __s32 *delta)
+static __always_inline bool claims_more(enum weft_claim c, struct weft_ring *ring, __u32 prod)
 {
-	const struct weft_ring *sq;
+	if (likely(c == WEFT_CLAIM_OK))
+		return false;
+	return c == WEFT_CLAIM_MOVED || c == WEFT_CLAIM_STUCK ||
+	       (c == WEFT_CLAIM_EMPTY && weft_ring_recheck(ring, prod));
+}
 
-	if (c == WEFT_CLAIM_EMPTY && !weft_ring_recheck(ring, prod))
+/* Claim once more, at work.now, with what is there by now. WEFT_CLAIM_*. */
+STEP int claim_more(const struct weft_qpctl *ctl, struct work *wk, struct weft_stats *st,
+		    __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_devcfg *cfg = cfg_get();
+	struct weft_devrun *run = run_get();
+	const struct weft_ring *sq;
+	struct weft_ring *ring;
+	enum weft_claim c = WEFT_CLAIM_EMPTY;
+	__u32 prod, dom, from = 0, freed = 0;
+	__s32 delta;
+
+	if (!ctl || !wk || !st || !q || !cfg || !run)
 		return WEFT_CLAIM_EMPTY;
+	ring = ring_get(ctl);
+	if (!ring)
+		return WEFT_CLAIM_EMPTY;
+	dom = my_domain(cfg);
 	prod = READ_ONCE(ring->sq_prod);
 	sq = next_ring(ctl, ring, q, wk, prod);
 	if (!sq)
 		return WEFT_CLAIM_EMPTY;
 	bpf_spin_lock(&q->lock);
-	*delta -= has_tokens(&q->tx);
-	c = claim(&q->tx, ring, sq, wk, prod, window(cfg, run, &q->tx), now, dom);
-	*delta += has_tokens(&q->tx);
+	delta = -has_tokens(&q->tx);
+	for (int i = 0; i < 2; i++) {
+		c = claim(&q->tx, ring, sq, wk, prod, window(cfg, run, &q->tx), wk->now, dom);
+		if (c != WEFT_CLAIM_STUCK)
+			break;
+		c = weft_tx_rescue(&q->tx, wk->now, dom, &wk->seg);
+		from = wk->seg.from;
+		freed += wk->seg.freed;
+		if (c == WEFT_CLAIM_OK)
+			break;
+		/* all of it was delivered, and out of the way now */
+	}
+	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
+	account(run, from, freed, dom, c == WEFT_CLAIM_OK);
+	account_delta(run, delta);
+	if (c == WEFT_CLAIM_ERROR)
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	return c;
 }
 

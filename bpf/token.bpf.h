@@ -24,15 +24,6 @@ static __always_inline void account(struct weft_devrun *run, __u32 from, __u32 f
 		__sync_fetch_and_add(&run->dom[to].inflight, (__s32)claimed);
 }
 
-/* A claim may have taken tokens from a domain that does not move. */
-static __always_inline void account_rescue(struct weft_devrun *run, const struct weft_seg *seg,
-					   enum weft_claim c)
-{
-	if (unlikely((c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW) && seg->freed))
-		__sync_fetch_and_add(&run->dom[seg->from & (WEFT_DOMAINS - 1)].inflight,
-				     -(__s32)seg->freed);
-}
-
 /* 1 or 0, without a branch: all that follows a locked section would be walked twice. */
 static __always_inline __s32 has_tokens(const struct weft_tx *tx)
 {

@@ -70,113 +70,67 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 
 #define TO_NOBODY (-2) /* where a slot is meant: the token is absorbed */
 
-STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
-		struct weft_stats *st, __u32 slot)
-{
-	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
-	const struct weft_devcfg *cfg = cfg_get();
-	struct weft_devrun *run = run_get();
-	__u32 dom, now, conf, prod, wnd, doms;
-	enum growth grow = GROW_NO;
-	enum weft_claim c = WEFT_CLAIM_EMPTY;
-	const struct weft_ring *sq;
+/* What becomes of a token that has come home. */
+struct refill {
+	const struct weft_devcfg *cfg;
+	struct weft_devrun *run;
 	struct weft_ring *ring;
-	struct weft_score *r;
-	struct weft_ack a;
+	const struct weft_ring *sq;
+	__u32 dom, now, prod;
 	__s32 room, delta;
-	bool yield, last = false;
-	int bad;
+	enum growth grow;
+	enum weft_claim c;
+	bool last;
+};
 
-	if (!wk || !q || !ctl || !cfg || !run || !st)
-		return V_DROP;
-	ring = ring_get(ctl);
-	if (!ring)
-		return drop(st, owner);
-	r = &wk->score;
-	ack_of(wk, &a);
-	dom = my_domain(cfg);
-	now = now_ticks();
-	conf = READ_ONCE(ctl->cwnd);
+/* Look up all that the locked section needs. 0: it is there. */
+static __always_inline int refill_begin(struct refill *f, const struct weft_qpctl *ctl,
+					const struct weft_qptx *q, struct work *wk)
+{
+	f->cfg = cfg_get();
+	f->run = run_get();
+	f->ring = ring_get(ctl);
+	if (!f->cfg || !f->run || !f->ring)
+		return -1;
+	f->dom = my_domain(f->cfg);
+	f->now = now_ticks();
+	f->prod = READ_ONCE(f->ring->sq_prod);
+	f->sq = next_ring(ctl, f->ring, q, wk, f->prod);
+	f->room = (__s32)f->cfg->budget - READ_ONCE(f->run->dom[f->dom].inflight);
+	f->grow = GROW_NO;
+	f->c = WEFT_CLAIM_EMPTY;
+	f->last = false;
+	return f->sq ? 0 : -1;
+}
 
-	prod = READ_ONCE(ring->sq_prod);
-	sq = next_ring(ctl, ring, q, wk, prod);
-	if (!sq)
-		return drop(st, owner);
-	room = (__s32)cfg->budget - READ_ONCE(run->dom[dom].inflight);
-	/* in memory: a verifier that knew its values would walk all that follows for each */
-	WRITE_ONCE(wk->hand, -1);
-	/* more than there may be, after convictions that were none: they would go round for ever */
-	if (unlikely(room < (__s32)cfg->budget - (__s32)cfg->hard))
-		WRITE_ONCE(wk->hand, TO_NOBODY);
-	else if (unlikely(room <= 0) && turn_over(a.psn) && any_waits(run, dom))
-		WRITE_ONCE(wk->hand, next_turn(dom));
-	bpf_spin_lock(&q->lock);
-	delta = -has_tokens(&q->tx);
-	bad = weft_tx_ack(&q->tx, &a, now, conf, r);
-	if (!bad) {
-		wnd = window(cfg, run, &q->tx);
-		doms = domains(ctl, &q->tx, sq);
-		yield = READ_ONCE(wk->hand) != -1 || (room <= 0 && crowds(cfg, run, &q->tx, dom)) ||
-			astray(&q->tx, doms, dom);
-		if (!yield && q->tx.inflight + 1 < wnd)
-			grow = growth(ctl, &q->tx, sq, doms, prod, wnd, dom, now, room, &wk->cpu);
-		/* who has nothing to send gives it up below: or its next post would not ring */
-		if (yield && !weft_tx_idle(&q->tx, prod)) {
-			c = WEFT_CLAIM_CWND;
-			last = !q->tx.inflight;
-		} else if (grow == GROW_NO) {
-			c = claim(&q->tx, ring, sq, wk, prod, wnd, now, dom);
-			if (c == WEFT_CLAIM_EMPTY)
-				weft_ring_absorb(&q->tx, ring);
-		}
-		publish(&q->tx, ring);
-		if (unlikely(q->tx.rnr || a.flags & WEFT_F_RQ || q->tx.told_rnr))
-			publish_rnr(&q->tx, ring);
-		if (unlikely(a.rnr))
-			WRITE_ONCE(ring->tx_rnrs, ring->tx_rnrs + 1);
-	}
-	delta += has_tokens(&q->tx);
-	bpf_spin_unlock(&q->lock);
-	if (unlikely(bad)) {
-		if (READ_ONCE(wk->hand) >= 0)
-			wait_turn(run, dom, READ_ONCE(wk->hand));
-		return drop(st, unsent);
-	}
+/* Claim what is next for it, or let it start others. Locked. */
+static __always_inline void refill_claim(struct refill *f, const struct weft_qpctl *ctl,
+					 struct weft_tx *tx, struct work *wk)
+{
+	__u32 wnd = window(f->cfg, f->run, tx), doms = domains(ctl, tx, f->sq);
+	bool yield = READ_ONCE(wk->hand) != -1 ||
+		     (f->room <= 0 && crowds(f->cfg, f->run, tx, f->dom)) ||
+		     astray(tx, doms, f->dom);
 
-	count(st, rx_ack);
-	st->count.rx_rnr += a.rnr;
-	st->count.rx_seq += a.seq;
-	st->count.lost += r->lost;
-	st->count.surplus += r->surplus;
-	wk->acked = now;
-	wk->wrote = r->progress;
-	if ((c == WEFT_CLAIM_EMPTY || c == WEFT_CLAIM_MOVED) && grow == GROW_NO)
-		c = claim_again(cfg, run, ctl, q, ring, wk, c, prod, now, dom, &delta);
-	if (r->progress || c == WEFT_CLAIM_ERROR)
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
-	account(run, r->dom, r->freed, dom, c == WEFT_CLAIM_OK);
-	account_rescue(run, &wk->seg, c);
-	account_delta(run, delta);
+	if (!yield && tx->inflight + 1 < wnd)
+		f->grow = growth(ctl, tx, f->sq, doms, f->prod, wnd, f->dom, f->now, f->room,
+				 &wk->cpu);
+	/* who has nothing to send gives it up below: or its next post would not ring */
+	if (yield && !weft_tx_idle(tx, f->prod)) {
+		f->c = WEFT_CLAIM_CWND;
+		f->last = !tx->inflight;
+	} else if (f->grow == GROW_NO) {
+		f->c = claim(tx, f->ring, f->sq, wk, f->prod, wnd, f->now, f->dom);
+		if (f->c == WEFT_CLAIM_EMPTY)
+			weft_ring_absorb(tx, f->ring);
+	}
+	publish(tx, f->ring);
+}
 
-	if (unlikely(grow == GROW_MOVE)) {
-		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
-			return drop(st, fill);
-		count(st, moved);
-		return verdict_redirect(st, bpf_redirect_map(&cpus, wk->cpu, 0));
-	}
-	if (unlikely(grow == GROW_TWIN)) {
-		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
-			return drop(st, fill);
-		/* two clones: this frame may have been born small, and one more token would be lost */
-		return spawned(st, wk, 2, bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST));
-	}
-	if (c == WEFT_CLAIM_OK) {
-		/* a post came after all: whoever's turn it was waits on */
-		if (unlikely(READ_ONCE(wk->hand) >= 0))
-			wait_turn(run, dom, READ_ONCE(wk->hand));
-		wk->now = now;
-		return V_FILL;
-	}
+/* Nothing was claimed for it: it goes to a QP that waits for one. last: its own then has none any more. */
+static __always_inline enum weft_verdict let_go(struct weft_stats *st, struct weft_devrun *run,
+						struct work *wk, __u32 dom, bool last, __u32 slot)
+{
 	if (READ_ONCE(wk->hand) == -1)
 		WRITE_ONCE(wk->hand, next_turn(dom));
 	/* after the look, or it would get its own */
@@ -186,6 +140,138 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		return V_HAND;
 	count(st, absorbed);
 	return V_DROP;
+}
+
+/* Something was, with work.hand chosen before: a post came after all, and whoever's turn it was waits on. */
+static __always_inline enum weft_verdict go_on(struct weft_devrun *run, struct work *wk, __u32 dom)
+{
+	if (unlikely(READ_ONCE(wk->hand) >= 0))
+		wait_turn(run, dom, READ_ONCE(wk->hand));
+	return V_FILL;
+}
+
+/* The rest, with the lock given back. */
+static __always_inline enum weft_verdict refill_end(struct refill *f, struct xdp_md *ctx,
+						    const struct weft_qpctl *ctl, struct work *wk,
+						    struct weft_stats *st, __u32 slot)
+{
+	account(f->run, wk->score.dom, wk->score.freed, f->dom, f->c == WEFT_CLAIM_OK);
+	account_delta(f->run, f->delta);
+	if (wk->score.progress || f->c == WEFT_CLAIM_ERROR)
+		wake(st, ctl, &f->ring->tx_fence, &f->ring->arm_tx, WEFT_EVENT_TX);
+
+	if (unlikely(f->grow == GROW_MOVE)) {
+		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
+			return drop(st, fill);
+		count(st, moved);
+		return verdict_redirect(st, bpf_redirect_map(&cpus, wk->cpu, 0));
+	}
+	if (unlikely(f->grow == GROW_TWIN)) {
+		if (make_template(ctx, WEFT_DB_FILL, ctl->qpn, 0, 0))
+			return drop(st, fill);
+		/* two clones: this frame may have been born small, and one more token would be lost */
+		return spawned(st, wk, 2, bpf_redirect_map(&spawn2, 0, BPF_F_BROADCAST));
+	}
+	wk->now = f->now;
+	if (f->c == WEFT_CLAIM_OK)
+		return go_on(f->run, wk, f->dom);
+	if (claims_more(f->c, f->ring, f->prod))
+		return V_AGAIN;
+	return let_go(st, f->run, wk, f->dom, f->last, slot);
+}
+
+/* A token that found nothing looks again. */
+static __always_inline enum weft_verdict look_again(const struct weft_qpctl *ctl, struct work *wk,
+						    struct weft_stats *st, __u32 slot)
+{
+	const struct weft_devcfg *cfg = cfg_get();
+	struct weft_devrun *run = run_get();
+	__u32 dom;
+
+	if (!cfg || !run)
+		return V_DROP;
+	dom = my_domain(cfg);
+	return claim_more(ctl, wk, st, slot) == WEFT_CLAIM_OK
+		       ? go_on(run, wk, dom)
+		       : let_go(st, run, wk, dom, false, slot);
+}
+
+STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+		struct weft_stats *st, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct refill f;
+	struct weft_ack a;
+	__u32 conf;
+	int bad;
+
+	if (!wk || !q || !ctl || !st)
+		return V_DROP;
+	if (refill_begin(&f, ctl, q, wk))
+		return drop(st, owner);
+	ack_of(wk, &a);
+	conf = READ_ONCE(ctl->cwnd);
+	/* in memory: a verifier that knew its values would walk all that follows for each */
+	WRITE_ONCE(wk->hand, -1);
+	/* more than there may be, after convictions that were none: they would go round for ever */
+	if (unlikely(f.room < (__s32)f.cfg->budget - (__s32)f.cfg->hard))
+		WRITE_ONCE(wk->hand, TO_NOBODY);
+	else if (unlikely(f.room <= 0) && turn_over(a.psn) && any_waits(f.run, f.dom))
+		WRITE_ONCE(wk->hand, next_turn(f.dom));
+	bpf_spin_lock(&q->lock);
+	f.delta = -has_tokens(&q->tx);
+	bad = weft_tx_ack(&q->tx, &a, f.now, conf, &wk->score);
+	if (!bad) {
+		if (likely(!READ_ONCE(wk->score.repair)))
+			refill_claim(&f, ctl, &q->tx, wk);
+		if (unlikely(q->tx.rnr || a.flags & WEFT_F_RQ || q->tx.told_rnr))
+			publish_rnr(&q->tx, f.ring);
+		if (unlikely(a.rnr))
+			WRITE_ONCE(f.ring->tx_rnrs, f.ring->tx_rnrs + 1);
+	}
+	f.delta += has_tokens(&q->tx);
+	bpf_spin_unlock(&q->lock);
+	if (unlikely(bad)) {
+		if (READ_ONCE(wk->hand) >= 0)
+			wait_turn(f.run, f.dom, READ_ONCE(wk->hand));
+		return drop(st, unsent);
+	}
+
+	count(st, rx_ack);
+	st->count.rx_rnr += a.rnr;
+	st->count.rx_seq += a.seq;
+	st->count.surplus += wk->score.surplus;
+	wk->acked = f.now;
+	wk->wrote = wk->score.progress;
+	if (unlikely(READ_ONCE(wk->score.repair))) {
+		account(f.run, wk->score.dom, wk->score.freed, f.dom, 0);
+		account_delta(f.run, f.delta);
+		return V_REPAIR;
+	}
+	return refill_end(&f, ctx, ctl, wk, st, slot);
+}
+
+/* What was acknowledged has overtaken others: those are convicted before the token is filled. */
+STEP int tx_repair(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+		   struct weft_stats *st, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct refill f;
+	__u32 conf;
+
+	if (!wk || !q || !ctl || !st)
+		return V_DROP;
+	if (refill_begin(&f, ctl, q, wk))
+		return drop(st, owner);
+	conf = READ_ONCE(ctl->cwnd);
+	bpf_spin_lock(&q->lock);
+	f.delta = -has_tokens(&q->tx);
+	weft_tx_repair(&q->tx, f.now, conf, &wk->score);
+	refill_claim(&f, ctl, &q->tx, wk);
+	f.delta += has_tokens(&q->tx);
+	bpf_spin_unlock(&q->lock);
+	st->count.lost += wk->score.lost;
+	return refill_end(&f, ctx, ctl, wk, st, slot);
 }
 
 /* The peer has posted receives; what starts, starts as after a doorbell. */

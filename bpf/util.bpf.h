@@ -32,6 +32,8 @@ enum weft_verdict {
 	V_FILL,     /* work.seg is claimed: fill the frame with it and send that */
 	V_MOVE,     /* the token starts CPU work.cpu */
 	V_HAND,     /* the token goes to the QP of slot work.hand */
+	V_REPAIR,   /* tx_repair() must come first */
+	V_AGAIN,    /* claim_more() may find something to send by now */
 };
 
 #define count(st, name) ((st)->count.name++)

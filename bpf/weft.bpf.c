@@ -141,6 +141,10 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 		if (p->u.h.op == WEFT_OP_REPLY && tx_reply(ctx, ctl, wk, st, slot))
 			return V_DROP;
 		v = tx_ack(ctx, ctl, wk, st, slot);
+		if (unlikely(v == V_REPAIR))
+			v = tx_repair(ctx, ctl, wk, st, slot);
+		if (unlikely(v == V_AGAIN))
+			v = look_again(ctl, wk, st, slot);
 		tele_ack(wk, slot);
 		if (unlikely(v == V_HAND)) {
 			ctl = hand_over(ctx, st, wk, &v);
@@ -219,8 +223,11 @@ int weft_db(struct xdp_md *ctx)
 	if (db.op == WEFT_DB_RESUME)
 		v = send_resume(ctx, db.qpn) ? verdict_redirect(st, bpf_redirect_map(&nic, 0, 0))
 					     : V_DROP;
-	else
+	else {
+		if (db.op == WEFT_DB_LOOK)
+			look(db.qpn);
 		v = bell(ctx, st, &db);
+	}
 	return action(v == V_MOVE ? move(st) : v);
 }
 
@@ -322,7 +329,7 @@ static __always_inline int fill_clone(struct xdp_md *ctx)
 		wk->held = wk->left != 0;
 		return XDP_PASS;
 	}
-	if (claim_clone(db.qpn, db.psn, db.claimed) != V_FILL) {
+	if (!clone_claims(ctl, wk, st, db.qpn, db.psn, db.claimed)) {
 		st->drop.template ++;
 		return unfilled(ctx, ctl, wk);
 	}

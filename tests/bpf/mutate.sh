@@ -146,8 +146,9 @@ gone score__unsent $c/tx_score.h 'tx->nxt - psn - 1 >= WEFT_WIN' "$nak"
 gone reply__late_nak $c/tx_score.h 'weft_tx_delivered(tx, psn)' $'weft_tx_delivered(tx, psn))\n\t\treturn 0;\n\tif (tx->err)'
 gone score__nak $c/tx_score.h 'tx->err' $'return 0;\n\tif (tx->err)'
 error='c == WEFT_CLAIM_ERROR'
+gone score__lost $w 'v == V_REPAIR'
 gone score__corrupt_ring $i "$error" "$error"$')\n\t\tpublish_err'
-gone fill__corrupt_ring_wakes $t "$error" "r->progress || $error"
+gone fill__corrupt_ring_wakes $t "f->$error" "wk->score.progress || f->$error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 1'
 
@@ -168,7 +169,7 @@ gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > tx->sq_mask + 1u'
 gone fill__corrupt_ring $c/tx_claim.h 'q->mlen > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
 gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\n'
-gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\tif'
+gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\twk'
 # ---- queues of several rings ----
 swap deep__every_ring $i 'weft_sq_ring(wk->at, ctl->sq_mask)' 0
 swap deep__every_ring $i 'ctl->sq_mask < WEFT_SQ_DEPTH' 1
@@ -201,7 +202,8 @@ swap bell__in_place $d 'hl + (len < tx->payload ? len : tx->payload) <= flen' 1
 gone bell__budget $k 'room < (__s32)want'
 swap bell__budget $k '(__s32)cfg->hard' 0x7fffffff 'if (READ_ONCE(*used) < (__s32)cfg->hard)'
 gone bell__corrupt_ring $d "$error" "$error"$')\n\t\t\tn = 0'
-swap bell__look $d 'op == WEFT_DB_LOOK' 1 'if (op == WEFT_DB_LOOK)'
+swap bell__look $w 'db.op == WEFT_DB_LOOK' 1 'if (db.op == WEFT_DB_LOOK)'
+gone bell__look $w 'db.op == WEFT_DB_LOOK'
 
 # ---- how many it starts, and where ----
 gone grow__within_the_share $k 'mine + 2 > domain_share(doms, wnd)'
@@ -231,13 +233,14 @@ swap grow__post_moves $k '~weft_tx_busy(tx)' '~0u'
 cut grow__post_moves $d 'weft_ring_active(&q->tx, ring)' $'if (wk->cpu >= 0)\n\t\tweft_ring_active(&q->tx, ring);'
 gone grow__bell_keeps_to_the_share $d 'n > share'
 swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
-cut grow__rescue $t 'account_rescue(run, &wk->seg, c)'
-cut grow__rescue $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\t} else'
-swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) <= (__s32)limit' 0
-swap grow__rescue_nothing_else $c/tx_claim.h 'from == dom' 0 $'from == dom)\n\t\treturn r'
-cut grow__rescue_of_a_slot $d 'account_rescue(run, &wk->seg, c)' $'account_rescue(run, &wk->seg, c);\n\taccount_delta'
-swap grow__rescue_of_a_slot $k '(c == WEFT_CLAIM_OK || c == WEFT_CLAIM_WINDOW)' 1
-gone grow__rescue_of_a_slot $k 'c == WEFT_CLAIM_WINDOW'
+gone grow__rescue $i 'c == WEFT_CLAIM_STUCK' 'c == WEFT_CLAIM_STUCK ||'
+cut grow__rescue $i 'freed += wk->seg.freed'
+swap grow__rescue $i from dom 'account(run, from,'
+gone grow__rescue $d 'v == V_AGAIN'
+gone grow__rescue $w 'v == V_AGAIN'
+swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) > (__s32)(2 * weft_reo_wnd(&tx->rtt))' 1
+swap grow__rescue_nothing_else $c/tx_claim.h 'from != dom' 1
+swap grow__rescue_of_a_slot $i 'i < 2' 'i < 1'
 
 # ---- where the application posts ----
 gone share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload'
@@ -261,8 +264,8 @@ swap resize__any_sequence $f 'i < 16' 'i < 3'
 swap resize__any_sequence $f 'got - more' '-more'
 
 # ---- that it goes on by itself ----
-inv I9 gone alone__from_one_packet $t 'grow == GROW_NO' 'else if (grow == GROW_NO)'
-inv I9 gone alone__from_one_packet $t 'grow == GROW_TWIN'
+inv I9 gone alone__from_one_packet $t 'f->grow == GROW_NO' 'else if (f->grow == GROW_NO)'
+inv I9 gone alone__from_one_packet $t 'f->grow == GROW_TWIN'
 
 # ---- who gives way when a domain is full ----
 inv I9 cut wait__first_token $k 'wait_turn(run, dom, slot)'
@@ -271,10 +274,10 @@ swap wait__first_token $k '!first' 0 'if (want || !first)'
 cut wait__gives_its_last $k 'wait_over(run, dom, slot)' $'if (want && first)\n\t\twait_over(run, dom, slot);'
 hand='READ_ONCE(wk->hand)'
 swap wait__too_many $t "$hand != -1" "$hand >= 0"
-gone wait__too_many $t 'room < (__s32)cfg->budget - (__s32)cfg->hard'
+gone wait__too_many $t 'f.room < (__s32)f.cfg->budget - (__s32)f.cfg->hard'
 swap wait__too_many $t "$hand == -1" "$hand < 0"
-swap wait__gives_way_once $t 'room <= 0' 1 'if (unlikely(room <= 0)'
-gone wait__gives_way_once $t 'any_waits(run, dom)'
+swap wait__gives_way_once $t 'f.room <= 0' 1 'if (unlikely(f.room <= 0)'
+gone wait__gives_way_once $t 'any_waits(f.run, f.dom)'
 swap wait__gives_way_once $t 'turn_over(a.psn)' 1
 gone wait__gives_way_once $t 'turn_over(a.psn)'
 gone wait__gives_way_once $k 'READ_ONCE(run->dom[dom & (WEFT_DOMAINS - 1)].any) != 0'
@@ -282,11 +285,11 @@ inv I9 gone wait__first_token $k '!(READ_ONCE(run->dom[dom].any) & 1u << at)'
 gone wait__gives_way_once $t "$hand != -1"
 swap wait__gives_way_once $k '__sync_fetch_and_and(w, ~bit)' '*w'
 inv I9 gone wait__gives_its_last $t 'last' $'if (last)\n\t\twait_turn'
-swap wait__gives_way_once $t '!q->tx.inflight' 1 'last = !q->tx.inflight'
-swap wait__nothing_to_give $t '!weft_tx_idle(&q->tx, prod)' 1
+swap wait__gives_way_once $t '!tx->inflight' 1 'f->last = !tx->inflight'
+swap wait__nothing_to_give $t '!weft_tx_idle(tx, f->prod)' 1
 inv I9 gone wait__nothing_to_give $t "$hand == -1"
 gone wait__unsent $t "$hand >= 0" "if ($hand >= 0)"$'\n\t\t\twait_turn'
-gone wait__post_in_between $t "$hand >= 0" "if (unlikely($hand >= 0))"
+gone wait__post_in_between $t "$hand >= 0" "if (unlikely($hand >= 0))"$'\n\t\twait_turn(run'
 swap wait__stale_words $k 'i < WAIT_WORDS' 'i < WAIT_WORDS - 1'
 swap wait__in_turn $k '~0ull << turn % WAIT_BITS' '~0ull'
 swap wait__in_turn $k 'any >> (first + 1) % 32' 0
@@ -302,8 +305,8 @@ cut wait__starts_elsewhere $d 'count(st, moved)'
 cut wait__in_turn $k 'WRITE_ONCE(run->dom[dom].turn, at + 1)'
 swap wait__passes_over $d 'i < HAND_TRIES' 1 'wk->hand = i < HAND_TRIES'
 inv I9 swap wait__passes_over $d 'i <= HAND_TRIES' 'i < HAND_TRIES'
-swap wait__gives_way_before_it_grows $t '!yield' 1 '!yield && q->tx.inflight'
-gone share__crowds $t 'crowds(cfg, run, &q->tx, dom)'
+swap wait__gives_way_before_it_grows $t '!yield' 1 '!yield && tx->inflight'
+gone share__crowds $t 'crowds(f->cfg, f->run, tx, f->dom)'
 swap share__crowds $k 'active > 1' 1 'return active > 1'
 out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
 swap share__crowds $k "$out" "${out/>=/>}"

@@ -53,7 +53,7 @@ static enum step parse(struct cpu *cpu)
 		if (f->kind == FRAME_RESUME)
 			return RX_RESUME;
 		look_ahead(w);
-		return f->kind == FRAME_FILL ? TX_CLONE : TX_BELL;
+		return f->kind == FRAME_FILL ? TX_CLONE : f->kind == FRAME_LOOK ? TX_LOOK : TX_BELL;
 	}
 	c = w->c = find_conn(be32toh(f->h.dqpn));
 	if (!c || f->h.ver != WEFT_WIRE_VER || be64toh(f->h.conn) != c->key ||

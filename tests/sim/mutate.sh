@@ -138,7 +138,7 @@ mutant I5-nth tx_score.h 's/^\t\ts->ssn \+= nth;//' 'nak__which' test_core_many
 mutant I5-rest tx_score.h 's/^\t\ts->seg_hi -= nth;//' 'nak__which' test_core_many
 mutant I5-beyond tx_score.h 's/if \(nth <= weft_slot_more\(s\)\) \{/if (1) {/' 'nak__which' test_core_many
 mutant I5-before tx_score.h 's/^\t\ttx->done = weft_slot_ssn\(tx, s\);/\t\t;/' 'nak__which' test_core_many
-mutant I5-part many_host.c 's/return refuse\(cpu, code, w->nth\)/return refuse(cpu, code, 0)/' 'I5 '
+mutant I5-part many_host.c 's/return refuse\(cpu, code, w->nth\)/return refuse(cpu, code, 0)/' 'I5 ' '--first --seeds 1000'
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT && !/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0 \&\& !/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
@@ -217,8 +217,10 @@ mutant packets-wrap tx_claim.h 's/if \(!\+\+tx->nxt\)/if (++tx->nxt == 1)/' 'pac
 mutant packets-again tx_state.h 's/ - tx->psn0 \+ tx->retransmits;/ - tx->psn0;/' 'packets__' test_core_tx
 mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return 0;/' 'storm '
 mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
-mutant storm-rescue tx_claim.h 's/if \(weft_psn_diff\(now, s->ts\) <= \(__s32\)limit\)/if (0)/' 'storm '
-mutant storm-own tx_claim.h 's/^\tif \(from == dom\)$/\tif (0)/' 'storm '
+mutant storm-rescue tx_claim.h 's/if \(!weft_slot_stuck\(tx, s, now\)\)/if (0)/' 'storm '
+mutant storm-turn tx_score.h 's/^\ttx->turn = tx->nxt;//' 'turn__' test_core_order
+mutant I15-repair tx_score.h 's/r->repair = .*/r->repair = 0;/' 'exchange' --single
+mutant storm-own tx_claim.h 's/return from != dom && d->out/return d->out/' 'storm '
 mutant I4-strict rx_track.h '/weft_rx_take_next/,/^}/s/->next\) > 0\)/->next) > 1)/' 'I4 .*strict'
 mutant I4-any rx_host.c 's/ordered \? weft_rx_take_next\(rx, psn\) : //' 'I4 .*strict'
 mutant I15-strict rx_host.c 's/ \|\| \(in_order\(cpu->cur\) && w->psn != rx->next\)//' 'I[0-9]+ |storm '

@@ -226,6 +226,7 @@ struct work { /* locals of one frame's run through the program */
 	__u32 at, epoch; /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];
 	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
+	int room;       /* tokens that its domain may have yet */
 	uint32_t tries; /* QPs that it has been offered to, and one; 0: no ACK */
 };
 
@@ -339,11 +340,13 @@ enum step {
 	STEP_END = 0,
 	STEP_PARSE,
 	TX_SCORE,
+	TX_REPAIR,
 	TX_RECHECK,
 	TX_JOIN,
 	TX_AGAIN,
 	TX_FILL,
 	TX_FILL_REST,
+	TX_LOOK,
 	TX_BELL,
 	TX_CLONE,
 	TX_HAND,

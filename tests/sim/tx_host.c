@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The requester's half of a host: score, claim, fill, new tokens. */
 #include "many.h"
+#include "tx_host.h"
 
 /* What the application sees; locked. */
 static void publish(struct conn *c)
@@ -9,27 +10,27 @@ static void publish(struct conn *c)
 	c->ring.tx_una = c->gtx.tx.una;
 }
 
-/* Looked up before the lock: the ring of the request that is next, as it then is. */
-static const struct weft_wqe *next_ring(const struct work *w)
-{
-	struct conn *c = w->c;
-
-	return &c->sq[weft_sq_ring(w->cons, c->depth - 1) * WEFT_SQ_DEPTH];
-}
-
-/* Locked: claim for this CPU's token. */
-static void claim(struct host *h, struct work *w)
+/* Locked: claim for this CPU's token; `more`: what is stuck as well, claim_more() in bpf/fill.bpf.h. */
+static void claim_or(struct host *h, struct work *w, int more)
 {
 	struct conn *c = w->c;
 	struct weft_tx *tx = &c->gtx.tx;
-	int lost = tx->nlost != 0;
+	int stuck = 0;
 
-	w->claim =
-		weft_tx_claim(tx, next_ring(w), w->cons, w->prod, w->wnd, w->now, w->dom, &w->seg);
-	if (w->seg.freed)
-		account(h, w->seg.from, w->seg.freed, 0, 0);
+	for (int i = 0; i < 2; i++) {
+		w->claim = weft_tx_claim(tx, next_ring(w), w->cons, w->prod, w->wnd, w->now, w->dom,
+					 &w->seg);
+		stuck = more && w->claim == WEFT_CLAIM_STUCK;
+		if (!stuck)
+			break;
+		w->claim = weft_tx_rescue(tx, w->now, w->dom, &w->seg);
+		if (w->seg.freed)
+			account(h, w->seg.from, w->seg.freed, 0, 0);
+		if (w->claim == WEFT_CLAIM_OK)
+			break;
+	}
 	if (w->claim == WEFT_CLAIM_OK) {
-		if (!lost && w->seg.flags & WEFT_F_RETX) {
+		if (stuck) {
 			W.st.rescued++;
 			check_rescue(c, &w->seg, w->now, w->dom);
 		}
@@ -46,6 +47,11 @@ static void claim(struct host *h, struct work *w)
 	check_tx(c);
 }
 
+static void claim(struct host *h, struct work *w)
+{
+	claim_or(h, w, 0);
+}
+
 /* The token has nothing to carry for its QP: an ACK's may go to another, a clone dies. */
 static enum step gone(const struct work *w)
 {
@@ -56,7 +62,7 @@ static enum step next_of(struct work *w)
 {
 	if (w->claim == WEFT_CLAIM_EMPTY)
 		return TX_RECHECK;
-	if (w->claim == WEFT_CLAIM_MOVED) {
+	if (w->claim == WEFT_CLAIM_MOVED || w->claim == WEFT_CLAIM_STUCK) {
 		look_ahead(w);
 		return TX_AGAIN;
 	}
@@ -77,109 +83,6 @@ static void claim_new(struct host *h, struct work *w)
 	if (w->claim == WEFT_CLAIM_EMPTY)
 		weft_ring_absorb(tx, &c->ring);
 	h->active += (tx->inflight != 0) - was;
-}
-
-static void start_clones(struct cpu *cpu, uint32_t n)
-{
-	cpu->w.c->clones[cpu->w.dom] += n;
-	while (n--) {
-		struct frame *f = frame_new();
-
-		f->kind = FRAME_FILL;
-		f->qp = cpu->w.c->qpn;
-		f->born = cpu->id;
-		cpu_enqueue(cpu->host, cpu->id, f);
-	}
-}
-
-/* ---- new tokens, as growth() in bpf/token.bpf.h ---- */
-
-#define MOVE_MIN   4
-#define SMALL_SEGS 2
-
-/* Those that may hold tokens for what is next: one, if that is to come in order. */
-static __u32 domains(const struct host *h, const struct work *w)
-{
-	const struct weft_tx *tx = &w->c->gtx.tx;
-
-	return weft_tx_spread(tx, next_ring(w)) ? (1u << h->cpus) - 1 : 1u << tx->home;
-}
-
-/* And is this another one, and that one at work? */
-static int astray(const struct host *h, const struct work *w)
-{
-	__u32 doms = domains(h, w);
-
-	return W.p.strict && !(doms >> w->dom & 1) && weft_tx_busy(&w->c->gtx.tx) & doms;
-}
-
-/* The domain, as a bit, that an application posts small messages from, if there is another. */
-static __u32 app_domain(const struct host *h, const struct work *w)
-{
-	const struct weft_tx *tx = &w->c->gtx.tx;
-
-	if (next_ring(w)[tx->cons & (WEFT_SQ_DEPTH - 1)].len > SMALL_SEGS * tx->payload ||
-	    !(domains(h, w) & ~(1u << tx->post_dom)))
-		return 0;
-	return 1u << tx->post_dom;
-}
-
-/* A CPU of one of these domains that has no tokens of this QP, or -1. */
-static int idle_cpu(const struct weft_tx *tx, __u32 doms)
-{
-	__u32 idle = doms & ~weft_tx_busy(tx);
-
-	return idle ? (int)weft_ctz(idle) : -1;
-}
-
-static void start_cpu(const struct cpu *cpu, int other)
-{
-	struct frame *f = frame_new();
-
-	f->kind = FRAME_GROW;
-	f->qp = cpu->w.c->qpn;
-	f->born = other;
-	W.st.moved++;
-	cpu_enqueue(cpu->host, other, f);
-}
-
-static __u32 domain_share(__u32 doms, __u32 wnd)
-{
-	__u32 n = weft_popcount(doms);
-
-	return (wnd + n - 1) / n;
-}
-
-/* Locked. Tokens are missing: this one becomes two, or starts another CPU; 0: neither. */
-static int grow(struct cpu *cpu, int32_t room)
-{
-	struct host *h = &W.host[cpu->host];
-	struct work *w = &cpu->w;
-	struct weft_tx *tx = &w->c->gtx.tx;
-	__u32 more = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd), mine = tx->dom[w->dom].out;
-	__u32 soon = weft_tx_growing(tx, w->dom, w->now), here = 1u << w->dom, app;
-	__u32 doms = domains(h, w);
-	int other;
-
-	if (more < 2 + soon)
-		return 0;
-	mine += soon;
-	more -= soon;
-	app = app_domain(h, w);
-	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
-	    w->now - tx->last_move > WEFT_TICKS_US(1000)) {
-		other = idle_cpu(tx, doms & ~(here | app));
-		if (other >= 0) {
-			tx->last_move = w->now;
-			start_cpu(cpu, other);
-			return 1;
-		}
-	}
-	if (room <= 1 || app == here || mine + 2 > domain_share(doms, w->wnd))
-		return 0;
-	weft_tx_grow(tx, w->dom, 2, w->now);
-	start_clones(cpu, 2);
-	return 1;
 }
 
 static void take_nak(struct conn *c, const struct frame *f)
@@ -216,45 +119,21 @@ struct weft_ack ack_of(const struct cpu *cpu)
 	};
 }
 
-static enum step score(struct cpu *cpu)
+/* What becomes of a token that has come home: it goes on, or starts others. Locked; `was`: were there any? */
+static enum step refill(struct cpu *cpu, int was)
 {
 	struct work *w = &cpu->w;
 	struct conn *c = w->c;
 	struct weft_tx *tx = &c->gtx.tx;
 	struct host *h = &W.host[cpu->host];
-	const struct frame *f = cpu->cur;
-	int was = tx->inflight != 0, bad, grown = 0, yield;
-	int32_t room = room_of(h, w->dom);
-	struct weft_ack a = ack_of(cpu);
+	int grown = 0, yield;
 
-	if (f->h.op == WEFT_OP_NAK) {
-		take_nak(c, f);
-		return STEP_END;
-	}
-	w->hand = room <= 0 ? next_turn(h, w->dom) : -1;
-	w->last = 0;
-	if (w->answer)
-		rec_of(c, w->psn)->taking = 0;
-	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
-	if (bad) {
-		if (w->hand >= 0)
-			wait_turn(h, w->dom, w->hand);
-		W.st.unsent++;
-		return STEP_END;
-	}
-	if (a.flags & WEFT_F_RQ)
-		check_news(c, a.epoch);
-	if (a.rnr)
-		check_refused(c, &a, w->now);
-	c->ring.tx_rnr = tx->rnr;
-	check_ack_in(c);
-	account(h, w->score.dom, w->score.freed, 0, 0);
 	w->wnd = window(h, tx);
 	/* who has nothing to send gives its token up anyway, and must find out that it has */
-	yield = (w->hand >= 0 || (room <= 0 && crowds(h, tx, w->dom)) || astray(h, w)) &&
+	yield = (w->hand >= 0 || (w->room <= 0 && crowds(h, tx, w->dom)) || astray(h, w)) &&
 		!weft_tx_idle(tx, w->prod);
 	if (!yield && tx->inflight + 1 < w->wnd)
-		grown = grow(cpu, room);
+		grown = grow(cpu);
 	if (yield) {
 		w->claim = WEFT_CLAIM_CWND;
 		w->last = !tx->inflight;
@@ -274,6 +153,60 @@ static enum step score(struct cpu *cpu)
 	return next_of(w);
 }
 
+static enum step score(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+	struct host *h = &W.host[cpu->host];
+	const struct frame *f = cpu->cur;
+	int was = tx->inflight != 0, bad;
+	struct weft_ack a = ack_of(cpu);
+
+	if (f->h.op == WEFT_OP_NAK) {
+		take_nak(c, f);
+		return STEP_END;
+	}
+	w->room = room_of(h, w->dom);
+	w->hand = w->room <= 0 ? next_turn(h, w->dom) : -1;
+	w->last = 0;
+	if (w->answer)
+		rec_of(c, w->psn)->taking = 0;
+	bad = weft_tx_ack(tx, &a, w->now, c->conf, &w->score);
+	if (bad) {
+		if (w->hand >= 0)
+			wait_turn(h, w->dom, w->hand);
+		W.st.unsent++;
+		return STEP_END;
+	}
+	if (a.flags & WEFT_F_RQ)
+		check_news(c, a.epoch);
+	if (a.rnr)
+		check_refused(c, &a, w->now);
+	c->ring.tx_rnr = tx->rnr;
+	check_ack_in(c);
+	account(h, w->score.dom, w->score.freed, 0, 0);
+	if (!w->score.repair)
+		return refill(cpu, was);
+	h->active += (tx->inflight != 0) - was;
+	return TX_REPAIR;
+}
+
+/* What the ACK has overtaken, behind score(): between the two anybody may run. */
+static enum step repair(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+	struct conn *c = w->c;
+	struct weft_tx *tx = &c->gtx.tx;
+	int was = tx->inflight != 0;
+
+	look_ahead(w);
+	w->room = room_of(&W.host[cpu->host], w->dom);
+	weft_tx_repair(tx, w->now, c->conf, &w->score);
+	account(&W.host[cpu->host], w->score.dom, w->score.freed, 0, 0);
+	return refill(cpu, was);
+}
+
 static enum step again(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
@@ -282,7 +215,7 @@ static enum step again(struct cpu *cpu)
 	int was = tx->inflight != 0;
 
 	w->wnd = window(h, tx);
-	claim(h, w);
+	claim_or(h, w, 1);
 	h->active += (tx->inflight != 0) - was;
 	if (w->claim != WEFT_CLAIM_OK)
 		return gone(w);
@@ -290,6 +223,21 @@ static enum step again(struct cpu *cpu)
 	if (w->tries && w->hand >= 0)
 		wait_turn(h, w->dom, w->hand);
 	return join_or_fill(w);
+}
+
+/* The timer's, before its bell. */
+static enum step look(struct cpu *cpu)
+{
+	struct conn *c = cpu->w.c;
+	struct host *h = &W.host[cpu->host];
+	int was = c->gtx.tx.inflight != 0;
+	struct weft_score r;
+
+	timer_look(c, cpu->w.now, &r);
+	account(h, r.dom, r.freed, 0, 0);
+	h->active += (c->gtx.tx.inflight != 0) - was;
+	look_ahead(&cpu->w);
+	return TX_BELL;
 }
 
 #define INPLACE_MANY 4
@@ -302,16 +250,11 @@ static enum step bell(struct cpu *cpu)
 	struct weft_tx *tx = &c->gtx.tx;
 	struct host *h = &W.host[cpu->host];
 	struct weft_cc_event none = { .now = w->now };
-	struct weft_score r = { .freed = 0 };
 	int was = tx->inflight != 0, first, other = -1, burst;
 	uint32_t n, share, used, doms;
 	int stray;
 
-	if (cpu->cur->kind == FRAME_LOOK)
-		timer_look(c, w->now, &r);
-	else
-		weft_cc_update(&tx->cc, c->conf, &none);
-	account(h, r.dom, r.freed, 0, 0);
+	weft_cc_update(&tx->cc, c->conf, &none);
 	w->wnd = window(h, tx);
 	n = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd);
 	first = tx->inflight == 0;
@@ -474,6 +417,7 @@ enum step tx_step(struct cpu *cpu, enum step s)
 
 	switch (s) {
 	case TX_SCORE: return score(cpu);
+	case TX_REPAIR: return repair(cpu);
 	case TX_RECHECK:
 		if (!weft_ring_recheck(&w->c->ring, w->prod))
 			return gone(w);
@@ -481,6 +425,7 @@ enum step tx_step(struct cpu *cpu, enum step s)
 		return TX_AGAIN;
 	case TX_AGAIN: return again(cpu);
 	case TX_JOIN: return join(cpu);
+	case TX_LOOK: return look(cpu);
 	case TX_BELL: return bell(cpu);
 	case TX_CLONE: return clone(cpu);
 	case TX_HAND: return hand(cpu);

@@ -389,6 +389,31 @@ static void lost__in_order(void **state)
 	test_free(s);
 }
 
+/* Between an ACK and the repair that it asks for others claim: whose turn it was is of another age. */
+static void turn__before_the_repair(void **state)
+{
+	struct sender *s = free_new(3 * WEFT_WIN, 1);
+	struct weft_ack a = { .psn = 3 * WEFT_WIN,
+			      .ts = T0,
+			      .cum = 3 * WEFT_WIN,
+			      .sack_base = 3 * WEFT_WIN,
+			      .seq = 1 };
+	struct weft_seg seg;
+
+	(void)state;
+	s->tx.turn = 2 * WEFT_WIN;
+	post_apart(s, 2);
+	claim_n(s, 2, T0, 0);
+	assert_int_equal(weft_tx_ack(&s->tx, &a, T0 + RTT, 0, &s->score), 0);
+	assert_int_equal(s->score.repair, 1);
+	assert_int_equal(s->tx.nlost, 1);
+	assert_int_equal(claim(s, T0 + RTT, 0, &seg), WEFT_CLAIM_WINDOW);
+	weft_tx_repair(&s->tx, T0 + RTT, 0, &s->score);
+	assert_int_equal(claim(s, T0 + RTT, 0, &seg), WEFT_CLAIM_OK);
+	assert_int_equal(seg.psn, 3 * WEFT_WIN);
+	test_free(s);
+}
+
 /* What is in order goes out from one domain, unless that has no tokens or nothing comes back. */
 static void home__keeps_order(void **state)
 {
@@ -452,6 +477,7 @@ int main(void)
 		cmocka_unit_test(end__alone),
 		cmocka_unit_test(lost__free),
 		cmocka_unit_test(lost__in_order),
+		cmocka_unit_test(turn__before_the_repair),
 		cmocka_unit_test(home__keeps_order),
 		cmocka_unit_test(home__probes),
 		cmocka_unit_test(spread__guess),

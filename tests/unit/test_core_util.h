@@ -111,6 +111,8 @@ static inline enum weft_claim claim(struct sender *s, __u32 now, __u32 dom, stru
 		seg = &tmp;
 	c = weft_tx_claim(&s->tx, ring_of(s, s->tx.cons), s->tx.cons, s->prod, s->wnd, now, dom,
 			  seg);
+	if (c == WEFT_CLAIM_STUCK)
+		c = weft_tx_rescue(&s->tx, now, dom, seg);
 	if (c == WEFT_CLAIM_OK)
 		s->sent_at[seg->psn & 0xffff] = now;
 	check_books(s);
@@ -127,8 +129,16 @@ static inline void claim_n(struct sender *s, __u32 n, __u32 now, __u32 dom)
 static inline int ack_raw(struct sender *s, struct weft_ack a, __u32 now)
 {
 	int rc = weft_tx_ack(&s->tx, &a, now, 0, &s->score);
+	struct weft_score more = s->score;
 
+	s->score.lost = 0;
 	check_books(s);
+	if (!rc && s->score.repair) {
+		weft_tx_repair(&s->tx, now, 0, &more);
+		s->score.freed += more.freed;
+		s->score.lost = more.lost;
+		check_books(s);
+	}
 	return rc;
 }
 

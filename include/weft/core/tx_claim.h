@@ -142,25 +142,45 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
  * of waiting; what of it was delivered meanwhile needs no sending. Nothing is
  * deemed lost, so nothing is learnt about the network.
  */
+weft_inline __u32 weft_tx_stuck_in(const struct weft_tx *tx, __u32 dom)
+{
+	__u32 from = weft_slot_dom(&tx->slot[weft_tx_at(tx->una)]);
+
+	return from == dom ? tx->stuck : from;
+}
+
+/* Has this slot's token been out for so long? */
+weft_inline int weft_slot_stuck(const struct weft_tx *tx, const struct weft_tx_slot *s, __u32 now)
+{
+	return weft_psn_diff(now, s->ts) > (__s32)(2 * weft_reo_wnd(&tx->rtt));
+}
+
+/* What a claim of domain dom says with the PSN window full. */
+weft_inline enum weft_claim weft_tx_full(const struct weft_tx *tx, __u32 now, __u32 dom)
+{
+	__u32 from = weft_tx_stuck_in(tx, dom);
+	const struct weft_tx_dom *d = &tx->dom[from & (WEFT_DOMAINS - 1)];
+
+	return from != dom && d->out &&
+			       weft_slot_stuck(tx, &tx->slot[d->head & (WEFT_WIN - 1)], now)
+		       ? WEFT_CLAIM_STUCK
+		       : WEFT_CLAIM_WINDOW;
+}
+
+/* After a claim that said WEFT_CLAIM_STUCK, under the same lock. WEFT_CLAIM_OK, or _WINDOW: all was delivered. */
 weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 dom,
 					   struct weft_seg *out)
 {
-	__u32 from = weft_slot_dom(&tx->slot[weft_tx_at(tx->una)]),
-	      limit = 2 * weft_reo_wnd(&tx->rtt), was;
+	__u32 from = weft_tx_stuck_in(tx, dom), was;
 	enum weft_claim r = WEFT_CLAIM_WINDOW;
-	struct weft_tx_dom *d;
+	struct weft_tx_dom *d = &tx->dom[from & (WEFT_DOMAINS - 1)];
 
-	if (from == dom)
-		from = tx->stuck;
-	if (from == dom)
-		return r;
-	d = &tx->dom[from & (WEFT_DOMAINS - 1)];
 	was = d->out;
 	for (int i = 0; i < 4 && d->out && r == WEFT_CLAIM_WINDOW; i++) {
 		__u32 at = d->head & (WEFT_WIN - 1), psn = weft_tx_psn(tx, at);
 		struct weft_tx_slot *s = &tx->slot[at];
 
-		if (weft_psn_diff(now, s->ts) <= (__s32)limit)
+		if (!weft_slot_stuck(tx, s, now))
 			break;
 		weft_tx_unlist(tx, s, psn);
 		if (weft_tx_delivered(tx, psn))
@@ -240,7 +260,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		return WEFT_CLAIM_WINDOW;
 	s = &tx->slot[weft_tx_at(psn)];
 	if (psn - tx->una >= WEFT_WIN || weft_slot_state(s) == WEFT_SLOT_OUT)
-		return weft_tx_rescue(tx, now, dom, out);
+		return weft_tx_full(tx, now, dom);
 	if (prod - tx->done > tx->sq_mask + 1u) {
 		tx->err = WEFT_TX_ERR_RING;
 		tx->err_ssn = tx->cons;

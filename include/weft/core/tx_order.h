@@ -183,12 +183,18 @@ weft_inline void weft_tx_skip(struct weft_tx *tx)
 	tx->back = weft_psn_diff(back, tx->nxt) < 0 ? back : tx->nxt;
 }
 
+/* Does anything go again in its turn? */
+weft_inline int weft_tx_unsettled(const struct weft_tx *tx)
+{
+	return tx->strict && (tx->back != tx->nxt || tx->nlost);
+}
+
 /* After an ACK or a time-out: whose turn is it, and what does it wait for? */
 weft_inline void weft_tx_settle(struct weft_tx *tx)
 {
 	__u32 nfree = 0;
 
-	if (!tx->strict || (tx->back == tx->nxt && !tx->nlost))
+	if (!weft_tx_unsettled(tx))
 		return;
 	weft_tx_skip(tx);
 	tx->gap = tx->nxt;

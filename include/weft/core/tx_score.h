@@ -23,9 +23,10 @@ struct weft_ack {
 struct weft_score {
 	__u32 freed; /* tokens that left `inflight`, all of domain `dom` */
 	__u32 dom;
-	__u32 lost;     /* PSNs convicted and not delivered */
+	__u32 lost;     /* PSNs convicted and not delivered; not of an ACK */
 	__u32 progress; /* work requests completed */
 	__u32 surplus;  /* 1: the token was not expected: convicted before, or a duplicate */
+	__u32 repair;   /* 1: weft_tx_repair() must come before anything is claimed */
 };
 
 weft_inline void weft_tx_lose(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
@@ -33,6 +34,9 @@ weft_inline void weft_tx_lose(struct weft_tx *tx, struct weft_tx_slot *s, __u32 
 	weft_slot_set(s, WEFT_SLOT_LOST);
 	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
 	tx->nlost++;
+	tx->nfree += weft_tx_is_free(tx, psn);
+	/* nobody's, until weft_tx_settle() has looked: what it was may be of another age */
+	tx->turn = tx->nxt;
 	weft_tx_go_back(tx, psn, ~weft_tx_is_free(tx, psn));
 }
 
@@ -234,9 +238,20 @@ weft_inline __u32 weft_tx_patience(const struct weft_tx *tx)
 	return two < WEFT_REO_MIN ? WEFT_REO_MIN : two;
 }
 
+/* Is the oldest token of the domain overdue, as weft_tx_overdue() says by what was acknowledged last? */
+weft_inline int weft_tx_overtaken(const struct weft_tx *tx, __u32 dom)
+{
+	const struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
+	__u32 ts = tx->slot[d->head & (WEFT_WIN - 1)].ts;
+
+	return d->out && d->rack_ts - ts + WEFT_TX_SERIAL > weft_tx_patience(tx) + WEFT_TX_SERIAL;
+}
+
 /*
  * Score an ACK. Returns 0, or -1 when it acknowledges what was never sent (the
- * caller drops it; nothing has changed). conf: the configured cwnd.
+ * caller drops it; nothing has changed). conf: the configured cwnd. What it shows to be lost is a
+ * matter of its own, r->repair: as a rule nothing, and a verifier would walk that once for
+ * each way through this.
  */
 weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 now, __u32 conf,
 			    struct weft_score *r)
@@ -247,7 +262,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	__u32 dom = weft_slot_dom(s) & (WEFT_DOMAINS - 1);
 	__s32 ahead = weft_psn_diff(a->cum, tx->una);
 	__u32 age = tx->nxt - a->psn; /* 1 for the newest PSN sent */
-	__u32 losses = tx->losses, done = tx->done, surplus = tx->surplus;
+	__u32 done = tx->done, surplus = tx->surplus;
 	int newest = 0; /* it answers the last transmission of its PSN */
 	__u64 bit, own;
 
@@ -257,7 +272,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	if (age > WEFT_WIN) {
 		/* so late that its PSN has been sent again, delivered and left behind */
 		tx->surplus++;
-		r->freed = r->lost = r->progress = 0;
+		r->freed = r->progress = r->repair = 0;
 		r->surplus = 1;
 		return 0;
 	}
@@ -338,22 +353,36 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		if (newest && weft_psn_diff(a->ts, tx->dom[dom].rack_ts) > 0)
 			tx->dom[dom].rack_ts = a->ts;
 	}
-	weft_tx_overdue(tx, dom, tx->dom[dom].rack_ts, weft_tx_patience(tx), WEFT_TX_SERIAL);
-	weft_tx_settle(tx);
+	r->repair = weft_tx_overtaken(tx, dom) || weft_tx_unsettled(tx);
 	r->freed = ev.inflight - tx->inflight;
-	r->lost = tx->losses - losses;
 	r->progress = tx->done - done;
 	r->surplus = tx->surplus - surplus;
 
 	ev.acked = 1;
 	ev.rtt = rtt;
-	ev.lost = r->lost;
 	if (a->flags & WEFT_F_CE) {
 		ev.ce = 1;
 		tx->ce++;
 	}
 	weft_cc_update(&tx->cc, conf, &ev);
 	return 0;
+}
+
+/*
+ * The ACK that was scored last asked for it: convict what it has overtaken, and see whose turn it
+ * is. r->dom is as that left it; r->freed and r->lost are of this.
+ */
+weft_inline void weft_tx_repair(struct weft_tx *tx, __u32 now, __u32 conf, struct weft_score *r)
+{
+	struct weft_cc_event ev = { .now = now, .inflight = tx->inflight };
+	__u32 dom = r->dom & (WEFT_DOMAINS - 1), losses = tx->losses;
+
+	weft_tx_overdue(tx, dom, tx->dom[dom].rack_ts, weft_tx_patience(tx), WEFT_TX_SERIAL);
+	weft_tx_settle(tx);
+	r->freed = ev.inflight - tx->inflight;
+	r->lost = tx->losses - losses;
+	ev.lost = r->lost;
+	weft_cc_update(&tx->cc, conf, &ev);
 }
 
 /*
@@ -371,7 +400,7 @@ weft_inline int weft_tx_timeout(struct weft_tx *tx, __u32 now, __u32 conf, struc
 	__u32 dom = weft_ctz(after ? after : late) & (WEFT_DOMAINS - 1);
 
 	tx->looked = r->dom = dom;
-	r->progress = r->surplus = 0;
+	r->progress = r->surplus = r->repair = 0;
 	weft_tx_overdue(tx, dom, now, rto, WEFT_TX_SKEW);
 	r->freed = ev.inflight - tx->inflight;
 	r->lost = tx->losses - losses;

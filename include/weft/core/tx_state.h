@@ -215,6 +215,7 @@ enum weft_claim {
 	WEFT_CLAIM_EMPTY,  /* nothing to send */
 	WEFT_CLAIM_CWND,   /* window full */
 	WEFT_CLAIM_WINDOW, /* PSN window full: wait for the oldest */
+	WEFT_CLAIM_STUCK,  /* the same, but too long for that: weft_tx_rescue() */
 	WEFT_CLAIM_MOVED,  /* the queue at hand is not what is next any more */
 	WEFT_CLAIM_RNR,    /* the peer has no receive for the oldest: wait until it has */
 	WEFT_CLAIM_ERROR,  /* the QP is in error */

@@ -59,11 +59,12 @@ static void deliver(struct frame *f, uint32_t from)
 		W.st.corrupted++;
 		W.lost_tokens++;
 	} else if (f->len && chance(p->payload_corrupt)) {
-		flip_bits(f->payload, f->len);
 		/* where a UDP checksum may miss it, or is not used, there is one of the descriptors */
 		if (f->h.op == WEFT_OP_WRITES && below(2)) {
 			flip_bits(f->payload, 2 * sizeof(struct weft_desc));
 			f->sum = payload_sum(f);
+		} else {
+			flip_bits(f->payload, f->len);
 		}
 		W.st.corrupted++;
 		W.lost_tokens++;

@@ -255,7 +255,7 @@ mutant storm-settle tx_order.h '/weft_tx_settle\(/,/^}/s/^\tweft_tx_skip\(tx\);/
 mutant storm-skip tx_claim.h 's/^\t\t\tweft_tx_skip\(tx\);/\t\t\t;/' 'end__both' test_core_order
 mutant storm-patience tx_score.h 's/tx->strict && !weft_tx_mixed\(tx\)/tx->strict/' '(lost|end)__' test_core_order
 mutant storm-free tx_score.h 's/~weft_tx_is_free\(tx, psn\)\)/1)/' 'lost__free' test_core_order
-mutant I15-cum-news tx_score.h 's/ \|\| weft_psn_diff\(a->cum, tx->cum\) > 0\)\)/))/' 'ack__cum' test_core_tx_ack
+mutant I15-cum-news tx_score.h 's/ \|\| weft_psn_diff\(cum, tx->cum\) > 0;/;/' 'ack__cum' test_core_tx_ack
 mutant I15-cum-old tx_score.h 's/tx->cum - tx->una > WEFT_WIN \|\|/0 ||/' 'ack__cum_heard_long_ago' test_core_tx_ack
 mutant storm-beside tx_score.h 's/ \|\| weft_tx_is_free\(tx, a->psn\)//' '(end|free|lost)__' test_core_order
 mutant I10-nfree tx_claim.h 's/^\t\ttx->nfree -= .*/\t\t;/' 'end__asks' test_core_order

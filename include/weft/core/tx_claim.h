@@ -298,6 +298,8 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 			tx->err_ssn = tx->cons;
 			return WEFT_CLAIM_ERROR;
 		}
+		/* once for all its segments: CPUs take turns with them, and each would want the line for itself */
+		q->asn = tx->rsn;
 		if (tx->strict)
 			tx->free_now = weft_tx_apart(tx, q);
 	}
@@ -308,7 +310,6 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	/* other CPUs read this line with every ACK: WRITEs leave it alone */
 	if (tx->own[w] & bit)
 		tx->own[w] &= ~bit;
-	q->asn = tx->rsn;
 	if (weft_wqe_own(q->op)) {
 		if (!weft_tx_own(tx, psn - 1))
 			tx->puts = psn;

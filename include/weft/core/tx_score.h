@@ -94,6 +94,15 @@ weft_inline void weft_tx_cum(struct weft_tx *tx, __u32 cum)
 }
 
 /*
+ * In relaxed order: is there news in a cumulative PSN that is newer than una? READs leave una behind,
+ * and each answer would go over all up to it. What was noted last may be any number of windows old.
+ */
+weft_inline int weft_tx_cum_news(const struct weft_tx *tx, __u32 cum)
+{
+	return tx->cum - tx->una > WEFT_WIN || weft_psn_diff(cum, tx->cum) > 0;
+}
+
+/*
  * Move una over what is known to be delivered, and done with it. The peer's cum
  * may lag behind its SACKs (the ACK that would tell is lost, or it has not
  * advanced yet), and with every token home nobody would ever ask again.
@@ -277,16 +286,8 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 		return 0;
 	}
 
-	/*
-	 * In relaxed order only news: READs leave una behind, and each answer would go over all up to cum.
-	 * What was heard last may be any number of windows old, where una moves by SACKs alone.
-	 */
-	if (ahead > 0 &&
-	    (tx->strict || tx->cum - tx->una > WEFT_WIN || weft_psn_diff(a->cum, tx->cum) > 0)) {
+	if (ahead > 0 && (tx->strict || weft_tx_cum_news(tx, a->cum)))
 		weft_tx_cum(tx, a->cum);
-		if (!tx->strict)
-			tx->cum = a->cum;
-	}
 	if (tx->strict)
 		weft_tx_placed(tx, weft_ack_missed(a) || weft_tx_is_free(tx, a->psn) ||
 						   ahead > (__s32)(a->psn - tx->una)
@@ -307,6 +308,9 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 					     weft_mask(lo < 0 ? 0 : lo, hi > 64 ? 64 : hi));
 	}
 	weft_tx_slide(tx);
+	/* with WRITEs alone una is there by now, and other CPUs keep the cache line that this is in */
+	if (!tx->strict && weft_psn_diff(a->cum, tx->una) > 0 && weft_tx_cum_news(tx, a->cum))
+		tx->cum = a->cum;
 	/* its cumulative PSN may lag behind its own SACK; going back to what is delivered would wait for ever */
 	if (tx->strict)
 		weft_tx_placed(tx, tx->una);

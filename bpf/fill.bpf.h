@@ -260,6 +260,9 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
+	/* a clone */
+	if (unlikely(flen < hl))
+		flen = frame_align(ctx, flen, hl);
 	if (frame_resize(ctx, flen, hl + len))
 		return FILL_SMALL;
 	if (fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)) {

@@ -296,27 +296,27 @@ enum weft_drop {
 };
 /* clang-format on */
 
-/* What happened otherwise. */
+/* What happened otherwise. Each text stands alone: weft metrics has it as help. */
 #define WEFT_COUNTS(X)                                                 \
 	X(rx_data, "DATA, WRITES and SEND placed")                     \
-	X(rx_writes, "of those, several WRITEs in one")                \
+	X(rx_writes, "WRITES placed: several WRITEs in one packet")    \
 	X(rx_bytes, "payload bytes placed")                            \
 	X(rx_dup, "DATA, SEND and atomics answered again")             \
 	X(rx_ce, "requests that arrived with CE")                      \
 	X(rx_ask, "READ and atomic carried out for the peer")          \
-	X(rx_reply, "answers to own ones, put into memory")            \
-	X(rx_ack, "ACK, REPLY and RNR scored")                         \
+	X(rx_reply, "answers to own READ and atomic, put into memory") \
+	X(rx_ack, "ACK, REPLY, RNR and SEQ scored")                    \
 	X(rx_nak, "NAK received")                                      \
-	X(rx_rnr, "of those scored, RNR")                              \
-	X(rx_seq, "of those scored, SEQ")                              \
+	X(rx_rnr, "RNR scored: the peer had no receive")               \
+	X(rx_seq, "SEQ scored: not the next, in strict order")         \
 	X(rx_resume, "RESUME received")                                \
 	X(tx_data, "DATA, WRITES and SEND sent")                       \
-	X(tx_writes, "of those, several WRITEs in one")                \
-	X(tx_retx, "of those, retransmissions")                        \
+	X(tx_writes, "WRITES sent: several WRITEs in one packet")      \
+	X(tx_retx, "requests of any kind sent again")                  \
 	X(tx_ask, "READ and atomic sent")                              \
 	X(tx_ack, "ACK and REPLY sent")                                \
 	X(tx_nak, "NAK sent")                                          \
-	X(tx_rnr, "of those, RNR: no receive was posted")              \
+	X(tx_rnr, "RNR sent: no receive was posted")                   \
 	X(tx_resume, "RESUME sent")                                    \
 	X(tx_seq, "SEQ sent: not the next, in strict order")           \
 	X(lost, "packets convicted as lost")                           \

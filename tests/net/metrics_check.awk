@@ -15,6 +15,9 @@ function family(name) {
 /^# HELP / {
 	if (!match($0, /^# HELP [a-z_][a-z0-9_]* [^ ].*$/) || ($3 in help))
 		bad("HELP")
+	# a scraper shows it without the others
+	if ($0 ~ /[Oo]f (those|these)|likewise/)
+		bad("HELP that does not stand alone")
 	help[$3] = 1
 	current = $3
 	next

@@ -69,7 +69,7 @@ struct samples {
 	X(cwnd_packets, "gauge", "Congestion window", v->tx.tx.cc.cwnd)                        \
 	X(inflight_packets, "gauge", "Packets out and not acknowledged", v->tx.tx.inflight)    \
 	X(recvs_posted, "gauge", "Receives posted that no message has taken", v->rq_left)      \
-	X(rnr_waiting, "gauge", "1 while it waits for a receive of the peer", v->tx.tx.rnr)
+	X(rnr_waiting, "gauge", "1 while the QP waits for a receive of the peer", v->tx.tx.rnr)
 
 enum qp_metric {
 #define X(name, ...) QP_##name,

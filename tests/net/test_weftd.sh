@@ -241,8 +241,10 @@ quotas() {
 	for what in memory receives qps cqs processes; do
 		t -- as $BOB a "$BIN/daemonfuzz" hoard "${SOCK[a]}" "${DEV[a]}" $what ++ "more $what than are allowed"
 	done
-	t -- fails_with 'may not use weft' as 65000 a "$BIN/weft" perf write "${DEV[a]}" 10.9.0.2 ++ \
+	t -- fails_with ': user 65000 may not use weft' as 65000 a "$BIN/weft" perf write "${DEV[a]}" 10.9.0.2 ++ \
 		"a user who is not named"
+	t -- fails_with ': user daemon may not use weft' as "$(id -u daemon)" a "$BIN/weft" perf write "${DEV[a]}" \
+		10.9.0.2 ++ "is called by name if there is one"
 	t -- fails_with 'does not serve it' as $BOB a "$BIN/weft" perf write lo 10.9.0.2 ++ \
 		"a device that is not named"
 	t -- fails_with 'its own network namespace' lab_in "$LAB_B" "$BIN/as" $BOB "${SOCK[a]}" "$BIN/weft" \

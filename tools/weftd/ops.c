@@ -1,20 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The operations that clients ask for: is the object theirs, is it allowed, then as in the library. */
-#include <pwd.h>
-
 #include "ops.h"
-
-const char *ops_user(const struct proc *p, struct user_name *n)
-{
-	struct passwd pw, *got = NULL;
-	char buf[1024];
-
-	if (getpwuid_r(p->dev.uid, &pw, buf, sizeof(buf), &got) || !got)
-		snprintf(n->text, sizeof(n->text), "user %u", p->dev.uid);
-	else
-		snprintf(n->text, sizeof(n->text), "%s", pw.pw_name);
-	return n->text;
-}
 
 int ops_quota(const struct proc *p, const char *what, uint64_t has, uint64_t limit)
 {
@@ -23,7 +9,7 @@ int ops_quota(const struct proc *p, const char *what, uint64_t has, uint64_t lim
 	return weft_err_quiet(EDQUOT, p->dev.ifname,
 			      "%s has %llu %s of the %llu that weftd allows; close some, or have "
 			      "its configuration allow more",
-			      ops_user(p, &name), (unsigned long long)has, what,
+			      user_name(p->dev.uid, &name), (unsigned long long)has, what,
 			      (unsigned long long)limit);
 }
 
@@ -45,7 +31,8 @@ int ops_reserve(const struct proc *p, uint64_t size)
 	return weft_err_quiet(EDQUOT, p->dev.ifname,
 			      "%llu MiB more would be too much: %s has %llu MiB of the %llu that "
 			      "weftd allows; free some, or have its configuration allow more",
-			      mib(size), ops_user(p, &name), mib(now.memory), mib(p->q.memory));
+			      mib(size), user_name(p->dev.uid, &name), mib(now.memory),
+			      mib(p->q.memory));
 }
 
 int ops_not_yours(const struct proc *p, const char *what, uint32_t id)

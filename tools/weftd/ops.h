@@ -5,11 +5,6 @@
 
 #include "weftd.h"
 
-/* The client's, in errors. */
-struct user_name {
-	char text[40];
-};
-const char *ops_user(const struct proc *p, struct user_name *n);
 /* Say it, and return -errno. */
 int ops_quota(const struct proc *p, const char *what, uint64_t has, uint64_t limit);
 /* Memory of that size is being made, until usage_release(). */

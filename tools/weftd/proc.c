@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* The processes that weftd serves: taking a slot for one, knowing it again, what its user has. */
+#include <pwd.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
@@ -12,6 +13,18 @@ static LIST_HEAD(, proc) list = LIST_HEAD_INITIALIZER(list);
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- quotas ---- */
+
+const char *user_name(uint32_t uid, struct user_name *n)
+{
+	struct passwd pw, *got = NULL;
+	char buf[1024];
+
+	if (getpwuid_r(uid, &pw, buf, sizeof(buf), &got) || !got)
+		snprintf(n->text, sizeof(n->text), "user %u", uid);
+	else
+		snprintf(n->text, sizeof(n->text), "user %s", pw.pw_name);
+	return n->text;
+}
 
 #define RESERVED_MAX 64
 static struct {
@@ -156,6 +169,7 @@ static int move_in(struct proc *p, int fds[WEFTD_FDS])
 static int enter(struct proc *p, uint32_t qps, struct weftd_welcome *w, int fds[WEFTD_FDS])
 {
 	struct weft_dev *dev = &p->dev;
+	struct user_name name;
 	struct weft_owner *o;
 	struct usage u;
 	int err = 0;
@@ -170,16 +184,20 @@ static int enter(struct proc *p, uint32_t qps, struct weftd_welcome *w, int fds[
 		usage_of(dev->uid, &u);
 	}
 	if (u.processes >= p->q.processes)
-		return weft_err_quiet(EDQUOT, dev->ifname,
-				      "user %u has %u processes on weft, as many as weftd allows",
-				      dev->uid, u.processes);
+		return weft_err_quiet(
+			EDQUOT, dev->ifname,
+			"%s has %u processes on weft, as many as weftd allows; end some, "
+			"or have its configuration allow more",
+			user_name(dev->uid, &name), u.processes);
 	/* rings are memory, used or not */
 	if (qps == WEFT_QPS_ALL)
 		qps = p->q.qps < WEFT_PROC_QPS ? 0 : p->q.qps < dev->maps.qps ? p->q.qps : qps;
 	else if (qps > WEFT_PROC_QPS && qps > p->q.qps)
-		return weft_err_quiet(EDQUOT, dev->ifname,
-				      "%u QPs would be too much: weftd allows user %u %u", qps,
-				      dev->uid, p->q.qps);
+		return weft_err_quiet(
+			EDQUOT, dev->ifname,
+			"%u QPs would be too much: weftd allows %s %u; ask for fewer, or "
+			"have its configuration allow more",
+			qps, user_name(dev->uid, &name), p->q.qps);
 	else if (qps > dev->maps.qps || qps > WEFT_PROC_MAX)
 		return weft_err_quiet(EBUSY, dev->ifname,
 				      "is up with %u QPs; for more set 'qps' of the device in "
@@ -324,6 +342,7 @@ int proc_hello(const struct peer *peer, const struct weftd_hello *h, struct weft
 	       int fds[WEFTD_FDS], unsigned *nfds, struct proc **out)
 {
 	bool back = h->slot != WEFTD_NEW;
+	struct user_name name;
 	char ifname[IF_NAMESIZE];
 	struct held *held;
 	struct proc *p;
@@ -341,8 +360,8 @@ int proc_hello(const struct peer *peer, const struct weftd_hello *h, struct weft
 				      "weftd serves the processes of its own network namespace");
 	if (!peer->allowed)
 		return weft_err_quiet(EPERM, ifname,
-				      "user %u may not use weft; weftd's configuration names who",
-				      peer->uid);
+				      "%s may not use weft; weftd's configuration names who",
+				      user_name(peer->uid, &name));
 	err = held_get(ifname, back, &held);
 	if (err)
 		return err;

@@ -204,6 +204,7 @@ static int answer(struct conn *c, struct weftd_msg *m, int len, int fd, struct p
 static void *run(void *arg)
 {
 	struct conn *c = arg;
+	struct user_name name;
 	struct proc *p = NULL;
 	struct weftd_msg m;
 	int fds[WEFTD_FDS], len, err;
@@ -216,8 +217,8 @@ static void *run(void *arg)
 			close(fds[--n]);
 	} while (!err);
 	if (err == -EPROTO)
-		weft_logf(WEFT_LOG_WARN, "user %u: process %u sends what is no request; cut off",
-			  c->peer.uid, c->peer.pid);
+		weft_logf(WEFT_LOG_WARN, "%s: process %u sends what is no request; cut off",
+			  user_name(c->peer.uid, &name), c->peer.pid);
 	pthread_mutex_lock(&list_lock);
 	shutdown(c->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&list_lock);

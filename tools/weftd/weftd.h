@@ -86,6 +86,12 @@ struct proc { /* a process in its slot on a device */
 	uint32_t graced[WEFT_QPS_MAX / 32]; /* closed QPs that have had their grace period */
 };
 
+/* A user in messages: by name, or by number if there is none. */
+struct user_name {
+	char text[48];
+};
+const char *user_name(uint32_t uid, struct user_name *n);
+
 int proc_hello(const struct peer *peer, const struct weftd_hello *h, struct weftd_welcome *w,
 	       int fds[WEFTD_FDS], unsigned *nfds, struct proc **out);
 void proc_bye(struct proc *p);   /* a connection of it has ended */

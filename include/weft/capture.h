@@ -7,7 +7,7 @@
 
 enum weft_cap_dir { WEFT_CAP_IN = 1, WEFT_CAP_OUT = 2 }; /* as pcapng counts them */
 
-#define WEFT_CAP_HEADERS 128   /* bytes: all headers up to weft's, over IPv6 too */
+#define WEFT_CAP_HEADERS 256   /* bytes: all headers, and descriptors of WRITES, over IPv6 too */
 #define WEFT_CAP_NONE    (~0u) /* verdict: not known yet */
 
 struct weft_cap_cfg { /* map capcfg[0], written by who captures */

@@ -28,7 +28,7 @@ static const char help[] =
 	"  -w, --write FILE    write the packets to FILE; -: to stdout, as in\n"
 	"                      weft capture -w - eth0 |\n"
 	"                      tshark -r - -X lua_script:/usr/share/weft/weft.lua\n"
-	"  -s, --snaplen N     bytes of a packet to keep (128: the headers; 0: all of it)\n"
+	"  -s, --snaplen N     bytes of a packet to keep (256: all headers; 0: all of it)\n"
 	"  -c, --count N       stop after N packets\n"
 	"      --qp QPN        packets of this QP only, both directions\n"
 	"  -k, --keys          put the connections' secrets into the file, so that Wireshark can\n"
@@ -44,6 +44,10 @@ static const struct option longs[] = {
 	{ "json", no_argument, NULL, 'j' },        { "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
+
+_Static_assert(WEFT_V6_LEN + WEFT_HDR_LEN + WEFT_MANY * sizeof(struct weft_desc) <=
+		       WEFT_CAP_HEADERS,
+	       "all headers of any packet");
 
 #define WHOLE    65535        /* more than any frame of XDP */
 #define CHECK_NS 250000000ull /* how often to see whether the device is still the same */

@@ -107,6 +107,39 @@ sending() {
 	t -- perf_op send --size 0 --count 100 --verify ++ "empty ones"
 }
 
+# A server that posts no receives for a while: what goes again for that is told apart from what was lost.
+refused() {
+	local rnrs sent
+	"$WEFT" -n "$LAB_A" up "$LAB_IF_A"	# the counters outlive the client
+	sent=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
+	rnrs=$(counter "$LAB_A" "$LAB_IF_A" rx_rnr)
+	lab_spawn "$WEFT" -n "$LAB_A" perf send "$LAB_IF_A" 10.9.0.2 -j --size 4k --time 2 >"$LAB_TMP/write"
+	CLIENT=$LAB_SPAWNED
+	until_true 60 sent_more $((sent + 1000))
+	kill -STOP "$SERVER"
+	until_true 60 refused_more "$(counter "$LAB_A" "$LAB_IF_A" rx_rnr)"
+	kill -CONT "$SERVER"
+	t -- finish "$CLIENT" write ++ "SENDs to a server that is stopped for a while"
+	rnrs=$(($(counter "$LAB_A" "$LAB_IF_A" rx_rnr) - rnrs))
+	t "rnrs > 0 && $(field write rnrs) == rnrs" "all $rnrs refusals are told"
+	note "$(<"$LAB_TMP/write")"
+	t "$(field write retransmits) >= rnrs" "and are among the $(field write retransmits) packets sent again"
+	t -- perf_write --size 4k --count 1000 ++ "WRITEs"
+	t "$(field write rnrs) == 0" "are refused by nobody"
+}
+
+refused_more() {
+	(($(counter "$LAB_A" "$LAB_IF_A" rx_rnr) > $1))
+}
+
+# What does not count is bounded in time as well: of large messages it would take minutes.
+warm_up() {
+	t -- perf_write --lat --size 256m --region 512m --count 2 ++ "--lat of 256 MiB, twice"
+	# 80660 packets a message; half a second has room for a few
+	t "$(field write messages) == 2 && $(field write packets) < 4000000" \
+		"takes $(field write packets) packets, what does not count included"
+}
+
 # Atomics: each once.
 adding() {
 	t -- perf_op atomic --time 0.5 --verify ++ "atomics, 64 at a time"
@@ -161,7 +194,7 @@ interface() {
 lab_begin
 lab_pair 3498
 if tap_part early; then early_enough; else perf_server; fi
-for part in waiting sharing latency reading sending adding text interface; do
+for part in waiting sharing latency warm_up reading sending refused adding text interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

@@ -162,6 +162,7 @@ struct perf_run {
 	struct perf_hist *hist; /* round trips */
 	int verified;           /* -1: not asked */
 	uint64_t packets, retransmits;
+	uint64_t rnrs; /* times that the peer had no receive: what was refused is sent again */
 	unsigned payload, cwnd_used, evs_used;
 	bool csum;
 };

@@ -20,6 +20,7 @@ void perf_gather(struct perf_run *r)
 			continue;
 		r->packets += st.packets;
 		r->retransmits += st.retransmits;
+		r->rnrs += __atomic_load_n(&r->lane[i].qp->ring->tx_rnrs, __ATOMIC_RELAXED);
 		r->cwnd_used = st.cwnd;
 	}
 	r->payload = weft_qp_payload(r->lane[0].qp);
@@ -75,6 +76,7 @@ static int print_json(const struct perf_run *r)
 	cli_add_u64(o, "spins", r->spins);
 	cli_add_u64(o, "packets", r->packets);
 	cli_add_u64(o, "retransmits", r->retransmits);
+	cli_add_u64(o, "rnrs", r->rnrs);
 	json_object_object_add(o, "verified",
 			       r->verified < 0 ? NULL : json_object_new_boolean(r->verified));
 	cli_add_u64(o, "errors", r->errors);
@@ -108,6 +110,9 @@ static int print_text(const struct perf_run *r)
 		printf(", %.4f s a GB", r->cpu_s / (bytes / 1e9));
 	printf("\n  packets      %llu, %llu of them sent again\n", (unsigned long long)r->packets,
 	       (unsigned long long)r->retransmits);
+	if (r->rnrs)
+		printf("  refused      %llu packets: the server had no receive for them yet (RNR)\n",
+		       (unsigned long long)r->rnrs);
 	if (r->verified >= 0)
 		printf("  verified     %s (%s of memory)\n", r->verified ? "yes" : "NO",
 		       cli_bytes(r->region, region));

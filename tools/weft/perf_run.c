@@ -413,13 +413,15 @@ static int await(struct perf_run *r, struct perf_lane *l, uint32_t seen)
 	return r->op == WEFT_WR_SEND ? await_recv(r, l->qp, seen) : await_pong(r, l->qp, seen);
 }
 
-#define WARM_UP 200 /* round trips that do not count */
+/* What does not count: so many round trips, or as many as end in this time. */
+#define WARM_UP    200
+#define WARM_UP_NS 500000000
 
 /* Ping-pong: one message out, one back; or a READ or atomic. The histogram holds round trips. */
 int perf_run_lat(struct perf_run *r)
 {
 	struct perf_lane *l = &r->lane[0];
-	uint64_t warm = WARM_UP, t0, t1, start = 0, end = NEVER;
+	uint64_t warm = WARM_UP, cold = perf_now(), t0, t1, start = 0, end = NEVER;
 	uint32_t seen = r->op == WEFT_WR_SEND ? r->pongs : weft_qp_arrived(l->qp);
 	double cpu = cpu_seconds();
 	unsigned good;
@@ -445,14 +447,15 @@ int perf_run_lat(struct perf_run *r)
 		seen++;
 		reap(r, &good);
 		if (warm) {
-			warm--;
+			warm = t1 - cold < WARM_UP_NS ? warm - 1 : 0;
 			continue;
 		}
 		perf_hist_add(r->hist, t1 - t0);
 		r->messages++;
 		if (t1 >= end || r->messages == r->count)
 			break;
-		if (!(r->messages & 1023))
+		/* of large ones that would be a long time */
+		if (r->size > SMALL || !(r->messages & 1023))
 			progress(r, start, r->messages);
 	}
 	progress_end(r);

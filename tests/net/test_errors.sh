@@ -14,11 +14,11 @@ shape() {
 	line=$(<"$LAB_TMP/err")
 	echo "status $rc, stderr: $line"
 	[ "$rc" = "$want" ] || return 1
-	[ "$want" = 2 ] && { [ -n "$line" ] && grep -qE "$re" <<<"$line"; return; }
+	[ "$want" = 2 ] && { [ -n "$line" ] && grep -qE -- "$re" <<<"$line"; return; }
 	[ "$want$re" != '0^$' ] || { [ -z "$line" ]; return; }
 	[ "$(wc -l <"$LAB_TMP/err")" = 1 ] || return 1
 	[ ! -s "$LAB_TMP/out" ] || { echo "stdout: $(<"$LAB_TMP/out")"; return 1; }
-	grep -qE '^weft: .+: .+; .+' <<<"$line" && grep -qE "$re" <<<"$line" || return 1
+	grep -qE '^weft: .+: .+; .+' <<<"$line" && grep -qE -- "$re" <<<"$line" || return 1
 	for word in $(grep -oE -- '--[a-z]+' <<<"$line"); do
 		grep -qF -- "$word" "$ROOT/docs/cli.md" || { echo "no option $word"; return 1; }
 	done
@@ -125,6 +125,35 @@ rights() {
 	t -- shape 1 'root' unshare -Ur "$WEFT" up lo ++ "root of a user namespace alone"
 }
 
+# Of a number that is none, or out of range: which option, from where to where, and what was given.
+numbers() {
+	local arg range bad
+	while read -r arg bad range; do
+		t -- shape 2 "$arg is $range, not \"$bad\"" "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 "$arg" "$bad" ++ \
+			"$arg $bad"
+	done <<-'END'
+		--size 2x 0 to 1g
+		--region 63 64 to 1g
+		--time 0 more than 0 and up to 1000000 s
+		--count 0 1 or more
+		--qps 1024 1 to 1023
+		--evs 65 1 to 64
+		--depth 4097 1 to 4096
+		--cwnd 513 1 to 512
+	END
+	t -- shape 2 '--depth of atomics is 1 to 256, not 257' "$WEFT" perf atomic "$LAB_IF_A" 10.9.0.2 --depth 257 ++ "of atomics"
+	t -- shape 2 '--region must hold a message: 1048576 bytes, not 65536' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 \
+		--region 64k ++ "a region too small for its messages"
+	t -- shape 2 '--port is 1 to 65535, not "0"' "$WEFT" perf server -p 0 "$LAB_IF_A" ++ "the server's"
+	t -- shape 2 '--qps is 1 to 1023, not "0"' "$WEFT" perf server --qps 0 "$LAB_IF_A" ++ "and how many it serves"
+	t -- shape 2 'qps is 1 to 2048, not "2049"' "$WEFT" up "$LAB_IF_A" qps 2049 ++ "of up"
+	t -- shape 2 'csum is on or off, not "yes"' "$WEFT" up "$LAB_IF_A" csum yes ++ "and what is on or off"
+	t -- shape 2 '-s is 0 .* to 4294967295 bytes, not "-1"' "$WEFT" capture -s -1 "$LAB_IF_A" ++ "of capture"
+	t -- shape 2 '-B is 64k to 1g, not "1"' "$WEFT" capture -B 1 "$LAB_IF_A" ++ "its buffer"
+	t -- shape 2 '-d is 0.1 to 3600 s, not "0"' "$WEFT" top -d 0 ++ "of top"
+	t -- shape 2 'cwnd is 1 to 512 packets, not "0"' "$WEFT" qp set "$LAB_IF_A" 1 cwnd 0 ++ "of qp set"
+}
+
 usage() {
 	t -- shape 2 '' "$WEFT" ++ "no arguments"
 	t -- shape 2 '' "$WEFT" frobnicate ++ "no such object"
@@ -138,7 +167,7 @@ usage() {
 	t -- shape 2 'what is "7471"' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 7471 ++ "one word too many is named"
 	t -- shape 2 'DEV and HOST\[:PORT\]' "$WEFT" perf write "$LAB_IF_A" ++ "one too few: what is wanted"
 	t -- shape 2 '\[ADDR:\]PORT; a port is' "$WEFT" metrics --listen 99999 ++ "metrics at a port that is none"
-	t -- shape 2 '' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --evs 65 ++ "a number out of range"
+	numbers
 	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 0x1ffff ++ "a port that is none"
 	t -- shape 2 '' "$WEFT" -n "$LAB_A" up "$LAB_IF_A" port 4791 ++ "the port of RoCEv2"
 	t -- nothing_left "$LAB_A" ++ "none of these left anything behind"

@@ -407,23 +407,29 @@ static int parse(struct session *s, int argc, char **argv)
 		case 'w': s->file = optarg; break;
 		case 's':
 			if (!cli_u64(optarg, 0, UINT32_MAX, &v))
-				return cli_usage("capture", "-s %s: a number of bytes", optarg);
+				return cli_usage("capture",
+						 "-s is 0 (all) to 4294967295 bytes, not \"%s\"",
+						 optarg);
 			s->snap = !v || v > WHOLE ? WHOLE : v;
 			break;
 		case 'c':
 			if (!cli_u64(optarg, 1, UINT64_MAX, &s->count))
-				return cli_usage("capture", "-c %s: a number of packets", optarg);
+				return cli_usage("capture", "-c is 1 packet or more, not \"%s\"",
+						 optarg);
 			break;
 		case 'q':
 			if (!cli_u64(optarg, 0, UINT32_MAX, &s->qpn))
-				return cli_usage("capture", "--qp %s: a QP number", optarg);
+				return cli_usage(
+					"capture",
+					"--qp is a number as 'weft qp show' prints it, not \"%s\"",
+					optarg);
 			s->one_qp = true;
 			break;
 		case 'k': s->keys = true; break;
 		case 'B':
 			if (!cli_size(optarg, CAPTURE_ROOM_MAX, &s->room_for) ||
 			    s->room_for < CAPTURE_ROOM_MIN)
-				return cli_usage("capture", "-B %s: 64k to 1g", optarg);
+				return cli_usage("capture", "-B is 64k to 1g, not \"%s\"", optarg);
 			break;
 		default:
 			rc = cli_option("capture", c, argv, help);

@@ -109,19 +109,22 @@ int cmd_up(int argc, char **argv)
 			return cli_usage("up", "\"%s\" needs a value", argv[i]);
 		if (!strcmp(argv[i], "port")) {
 			if (!cli_u64(argv[i + 1], 1, 65535, &port) || port == 4791)
-				return cli_usage("up", "port must be 1 to 65535 but not 4791");
+				return cli_usage("up",
+						 "port is 1 to 65535 but not 4791, not \"%s\"",
+						 argv[i + 1]);
 			o.port = port;
 			continue;
 		}
 		if (!strcmp(argv[i], "qps")) {
 			if (!cli_u64(argv[i + 1], 1, WEFT_QPS_MAX, &qps))
-				return cli_usage("up", "qps must be 1 to %d", WEFT_QPS_MAX);
+				return cli_usage("up", "qps is 1 to %d, not \"%s\"", WEFT_QPS_MAX,
+						 argv[i + 1]);
 			o.device_qps = qps;
 			continue;
 		}
 		on = !strcmp(argv[i + 1], "on");
 		if (!on && strcmp(argv[i + 1], "off"))
-			return cli_usage("up", "%s is on or off", argv[i]);
+			return cli_usage("up", "%s is on or off, not \"%s\"", argv[i], argv[i + 1]);
 		if (!strcmp(argv[i], "csum"))
 			o.csum = csum = on;
 		else

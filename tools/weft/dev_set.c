@@ -84,7 +84,7 @@ int dev_set(int argc, char **argv)
 		return cli_usage("dev", "set wants DEV telemetry { on | off }");
 	on = !strcmp(argv[2], "on");
 	if (!on && strcmp(argv[2], "off"))
-		return cli_usage("dev", "telemetry is on or off");
+		return cli_usage("dev", "telemetry is on or off, not \"%s\"", argv[2]);
 	if (pins_find(argv[0], &list) < 0)
 		return CLI_FAIL;
 	rc = set_telemetry(&list[0], on);

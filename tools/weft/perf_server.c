@@ -252,7 +252,7 @@ int perf_server(int argc, char **argv)
 		switch (c) {
 		case 'p':
 			if (!cli_u64(optarg, 1, 65535, &port))
-				return cli_usage(CMD, "PORT is 1 to 65535, not \"%s\"", optarg);
+				return cli_usage(CMD, "--port is 1 to 65535, not \"%s\"", optarg);
 			break;
 		case 'q':
 			if (!cli_u64(optarg, 1, WEFT_PROC_MAX - 1, &qps))

@@ -110,7 +110,9 @@ static int parse_one(struct perf_run *r, int c, char **argv)
 	case O_TIME:
 		return cli_seconds(optarg, &r->time)
 			       ? -1
-			       : cli_usage(cmd, "--time is in seconds, not \"%s\"", optarg);
+			       : cli_usage(cmd,
+					   "--time is more than 0 and up to 1000000 s, not \"%s\"",
+					   optarg);
 	case O_COUNT:
 		return cli_u64(optarg, 1, UINT64_MAX, &r->count)
 			       ? -1
@@ -177,7 +179,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		if (r->region || (r->size != SIZE_UNSET && r->size != 8))
 			return cli_usage(cmd, "an atomic has 8 bytes, and a region of its own");
 		if (r->depth > WEFT_DEPTH)
-			return cli_usage(cmd, "--depth of atomics is 1 to 256");
+			return cli_usage(cmd, "--depth of atomics is 1 to %d, not %u", WEFT_DEPTH,
+					 r->depth);
 		r->size = 8;
 		r->region = PERF_ATOMIC_REGION(r->qps);
 		if (!r->depth)
@@ -186,7 +189,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 	if (r->size == SIZE_UNSET)
 		r->size = r->lat ? 64 : 1 << 20;
 	if (r->region && r->region < r->size)
-		return cli_usage(cmd, "--region is smaller than --size");
+		return cli_usage(cmd, "--region must hold a message: %llu bytes, not %llu",
+				 (unsigned long long)r->size, (unsigned long long)r->region);
 	r->peer = full_address(argv[optind + 1]);
 	if (r->peer && (weft_addr_parse(r->peer, &hp) || !*hp.host || !hp.port))
 		return cli_usage(cmd, "\"%s\" is not HOST[:PORT]; a port is 1 to 65535",

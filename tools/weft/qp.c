@@ -213,9 +213,10 @@ static int set(int argc, char **argv)
 	if (argc != 4 || strcmp(argv[2], "cwnd"))
 		return cli_usage("qp", "set wants DEV QPN cwnd PACKETS");
 	if (!cli_u64(argv[1], 0, UINT32_MAX, &qpn))
-		return cli_usage("qp", "\"%s\" is not a QPN", argv[1]);
+		return cli_usage("qp", "QPN is a number as 'weft qp show' prints it, not \"%s\"",
+				 argv[1]);
 	if (!cli_u64(argv[3], 1, WEFT_CWND_MAX, &cwnd))
-		return cli_usage("qp", "cwnd must be 1 to %u packets, not \"%s\"", WEFT_CWND_MAX,
+		return cli_usage("qp", "cwnd is 1 to %u packets, not \"%s\"", WEFT_CWND_MAX,
 				 argv[3]);
 	if (pins_find(argv[0], &list) < 0)
 		return CLI_FAIL;

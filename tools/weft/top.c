@@ -348,13 +348,12 @@ int cmd_top(int argc, char **argv)
 		case 'b': o.batch = true; break;
 		case 'n':
 			if (!cli_u64(optarg, 1, UINT32_MAX, &o.count))
-				return cli_usage("top", "\"%s\" is not a number of screens",
+				return cli_usage("top", "-n is 1 to 4294967295 screens, not \"%s\"",
 						 optarg);
 			break;
 		case 'd':
 			if (!cli_seconds(optarg, &o.delay) || o.delay < 0.1 || o.delay > 3600)
-				return cli_usage("top", "delay must be 0.1 to 3600 s, not \"%s\"",
-						 optarg);
+				return cli_usage("top", "-d is 0.1 to 3600 s, not \"%s\"", optarg);
 			break;
 		default:
 			rc = cli_option("top", c, argv, help);

@@ -254,7 +254,8 @@ int qp_trace(int argc, char **argv)
 	if (argc < 1 || argc > 2)
 		return cli_usage("qp", "trace wants DEV [ QPN ]");
 	if (argc == 2 && !cli_u64(argv[1], 1, UINT32_MAX, &qpn))
-		return cli_usage("qp", "\"%s\" is not a QPN", argv[1]);
+		return cli_usage("qp", "QPN is a number as 'weft qp show' prints it, not \"%s\"",
+				 argv[1]);
 	if (pins_find(argv[0], &list) < 0)
 		return CLI_FAIL;
 	q.dev = list[0].ifname;

@@ -298,9 +298,10 @@ static int refused(const char *addr, const char *ifname, const struct weft_cm_ms
 		return weft_err(EPROTO, addr,
 				"the peer speaks another version of weft; use the same on both");
 	case WEFT_CM_R_RESOURCES:
-		return weft_err(
-			ECONNREFUSED, addr,
-			"the peer can make no QP, all or its memory are in use; close some there");
+		return weft_err(ECONNREFUSED, addr,
+				"the peer can make no QP, all or its memory are in use; use fewer, "
+				"close some there, or have it hold more: 'weft up DEV qps N' there "
+				"before its program opens DEV, and qps of that weft_open()");
 	case WEFT_CM_R_LOST:
 		return weft_err(ECONNREFUSED, addr,
 				"the peer can make no QP, its device is lost; open it again there");

@@ -280,8 +280,9 @@ static int qp_take(struct weft_dev *dev, uint32_t ring, uint32_t depth, uint32_t
 	if (err)
 		return weft_err(
 			ENOSPC, dev->ifname,
-			"all %u QPs of the device are in use; close some, or bring it up for more, see 'weft up help'",
-			dev->maps.qps);
+			"all %u QPs of the device are in use; close some, or run 'weft down %s', "
+			"'weft up %s qps N'",
+			dev->maps.qps, dev->ifname, dev->ifname);
 	return 0;
 }
 

@@ -2,7 +2,8 @@
 /* The rings of a process: which of them are which QP's. */
 #include <string.h>
 
-#include "internal.h"
+#include "device.h"
+#include "priv.h"
 
 static bool rings_free(const struct weft_dev *dev, unsigned at, unsigned n)
 {
@@ -21,9 +22,28 @@ static void mark_rings(struct weft_dev *dev, const struct weft_qp *qp, bool used
 	}
 }
 
+/* What lets this process hold more. */
+static const char *remedy(const struct weft_dev *dev, char text[120])
+{
+	unsigned most = weft_pins_rings(dev, WEFT_QPS_ALL);
+
+	if (dev->nrings < most)
+		snprintf(text, 120, "open the device with more, up to %u: qps of weft_open_opts",
+			 most);
+	else if (most == WEFT_PROC_MAX)
+		snprintf(text, 120, "spread them over several processes");
+	else if (dev->priv == &weft_remote)
+		snprintf(text, 120, "give the device more 'qps' in weftd's configuration");
+	else
+		snprintf(text, 120, "run 'weft down %s', 'weft up %s qps N'", dev->ifname,
+			 dev->ifname);
+	return text;
+}
+
 int weft_rings_take(struct weft_dev *dev, struct weft_qp *qp)
 {
 	unsigned n = weft_sq_rings(qp->sq_mask + 1);
+	char text[120];
 
 	for (qp->ring_idx = 0; qp->ring_idx + n <= dev->nrings; qp->ring_idx++) {
 		if (!rings_free(dev, qp->ring_idx, n))
@@ -33,15 +53,14 @@ int weft_rings_take(struct weft_dev *dev, struct weft_qp *qp)
 		memset(qp->ring, 0, n * sizeof(*qp->ring));
 		return 0;
 	}
-	return n == 1 ? weft_err(
-				ENOSPC, dev->ifname,
-				"this process holds %u QPs at most; close some, or open it for more",
-				dev->nrings)
+	return n == 1 ? weft_err(ENOSPC, dev->ifname,
+				 "this process holds %u QPs at most; close some, or %s",
+				 dev->nrings, remedy(dev, text))
 		      : weft_err(
 				ENOSPC, dev->ifname,
 				"a queue of %u takes %u of the %u places for QPs of this process, and "
-				"there are not so many in a row; close some QPs, or open it for more",
-				qp->sq_mask + 1, n, dev->nrings);
+				"there are not so many in a row; close some QPs, or %s",
+				qp->sq_mask + 1, n, dev->nrings, remedy(dev, text));
 }
 
 void weft_rings_give(struct weft_dev *dev, const struct weft_qp *qp)

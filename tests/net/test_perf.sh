@@ -149,6 +149,34 @@ adding() {
 	t ! perf_op atomic --size 16 ++ "of another size: refused"
 }
 
+perf_words() {	# ARGS...: what it says is in $LAB_TMP/client
+	perf_write "$@" 2>"$LAB_TMP/client"
+}
+
+# Devices with few QPs: each side says what there is too little of, and how there would be more.
+crowded() {
+	"$WEFT" -n "$LAB_A" down "$LAB_IF_A" 2>/dev/null
+	lab_stop "$SERVER"
+	"$WEFT" -n "$LAB_B" down "$LAB_IF_B" 2>/dev/null
+	"$WEFT" -n "$LAB_B" up "$LAB_IF_B" qps 4
+	perf_server
+	t ! perf_words --count 1 --qps 8 ++ "more QPs than the server's device has"
+	note "$(<"$LAB_TMP/client")" "$(<"$LAB_TMP/perf")"
+	t -- grep -qE "^weft: 10.9.0.2:7471: the peer can make no QP, .*'weft up DEV qps N' there" "$LAB_TMP/client" ++ \
+		"the client names what helps there"
+	t -- grep -qxF "weft: $LAB_IF_B: this process holds 4 QPs at most; close some, or run 'weft down $LAB_IF_B', 'weft up $LAB_IF_B qps N'" \
+		"$LAB_TMP/perf" ++ "the server names limit and remedy"
+	lab_stop "$SERVER"
+	"$WEFT" -n "$LAB_B" down "$LAB_IF_B"
+	perf_server
+	"$WEFT" -n "$LAB_A" up "$LAB_IF_A" qps 4
+	t ! perf_words --count 1 --qps 4 ++ "more QPs than the client's own device has"
+	note "$(<"$LAB_TMP/client")"
+	t -- grep -qE "^weft: $LAB_IF_A: all 4 QPs of the device are in use; .* 'weft up $LAB_IF_A qps N'\$" "$LAB_TMP/client" ++ \
+		"it names limit and remedy"
+	"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
+}
+
 # The report for people: nothing in it that is beside the point.
 text() {
 	"$WEFT" -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --strict --count 10 >"$LAB_TMP/text"
@@ -194,7 +222,7 @@ interface() {
 lab_begin
 lab_pair 3498
 if tap_part early; then early_enough; else perf_server; fi
-for part in waiting sharing latency warm_up reading sending refused adding text interface; do
+for part in waiting sharing latency warm_up reading sending refused adding text crowded interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

@@ -108,7 +108,7 @@ full() {
 	note "$(tail -n 3 "$LAB_TMP"/[cs][0-9])"
 	t "ok == 0 && $(sum c connected 2) == 64" "80 connect to a process that holds 64: those are connected"
 	t "$(sum c refused 2) == 16" "16 are refused"
-	t -- grep -q '10.9.0.2:7000: the peer can make no QP, all or its memory are in use; close some there' "$LAB_TMP/c0" "$LAB_TMP/c1" ++ "and told why"
+	t -- grep -q '10.9.0.2:7000: the peer can make no QP, all or its memory are in use; use fewer, close some there, or .*weft up DEV qps N' "$LAB_TMP/c0" "$LAB_TMP/c1" ++ "and told why"
 	t "$(sum c took 1) < SOON" "at once, and not after $PATIENCE ms"
 	kill -TERM "${c[@]}"
 	for i in "${c[@]}"; do
@@ -125,6 +125,8 @@ full() {
 	lab_wait_line "$LAB_TMP/c0" '^connected' "$PID"
 	note "$(<"$LAB_TMP/c0")"
 	t "$(number c0 full) == 6" "a client with 70 is told that it holds 64 at most"
+	t -- grep -q ": this process holds 64 QPs at most; close some, or open the device with more, up to 256: qps of" "$LAB_TMP/c0" ++ \
+		"and how it would hold more"
 	kill -TERM "$PID" "$s"
 	lab_wait "$PID"
 	lab_wait "$s"

@@ -285,7 +285,9 @@ static int connect_one(struct perf_run *r, enum perf_kind kind, unsigned index, 
 				"'weft perf server' of weft %s there",
 				WEFT_VERSION);
 	if (kind == PERF_CTL && hello.off == UINT64_MAX)
-		return cli_fail(r->peer, "the server has too many clients; try again later");
+		return cli_fail(r->peer,
+				"the server has %d clients, as many as it serves; try again later",
+				PERF_SESSIONS);
 	if (kind == PERF_CTL)
 		r->srv = hello;
 	return 0;

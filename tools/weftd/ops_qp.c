@@ -66,6 +66,11 @@ int do_qp_take(struct proc *p, union weftd_body *u, int fd, int *out)
 	if (now.qps >= p->q.qps)
 		return ops_quota(p, "QPs", now.qps, p->q.qps);
 	err = weft_direct.qp_take(&p->dev, t.ring, t.depth, t.cwnd, t.nev, &u->qp_take_rep.v);
+	if (err == -ENOSPC)
+		return weft_err_quiet(ENOSPC, p->dev.ifname,
+				      "all %u QPs of the device are in use; close some, or give "
+				      "it more 'qps' in weftd's configuration",
+				      p->dev.maps.qps);
 	if (err)
 		return err;
 	p->dev.maps.ctl[WEFT_QPN_SLOT(u->qp_take_rep.v)].asked = t.cwnd;

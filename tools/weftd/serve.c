@@ -267,7 +267,11 @@ void serve_accept(int listen_fd)
 	pthread_attr_setstacksize(&attr, STACK);
 	pthread_mutex_lock(&list_lock);
 	if (know(c->fd, &c->peer) || too_many(&c->peer)) {
-		weft_logf(WEFT_LOG_WARN, "user %u: has too many connections; refused", c->peer.uid);
+		weft_logf(
+			WEFT_LOG_WARN,
+			"user %u: a connection refused: all users together may have %d, one twice "
+			"as many as processes are allowed and %d; end some processes",
+			c->peer.uid, CONNS_MAX, STRANGERS);
 		goto refuse;
 	}
 	if (pthread_create(&thread, &attr, run, c))

@@ -125,6 +125,42 @@ rights() {
 	t -- shape 1 'root' unshare -Ur "$WEFT" up lo ++ "root of a user namespace alone"
 }
 
+# Who looks at a device while another sets it up waits for him; of one that died half-way it is said what helps.
+partly() {
+	local up i dirs
+	dirs=/sys/fs/bpf/weft/$(stat -Lc %i "/run/netns/$LAB_A")-
+	ip -n "$LAB_A" link add half.1 type veth peer name half.2
+	lab_spawn "$WEFT" -n "$LAB_A" up half.1 >/dev/null 2>&1
+	up=$LAB_SPAWNED
+	until [ -d "${dirs}half:1" ] || ended "$up"; do :; done
+	kill -STOP "$up"
+	t "$(find "${dirs}half:1" -mindepth 1 | wc -l) == 0" "stopped before anything is in its directory"
+	: >"$LAB_TMP/stats"
+	lab_spawn "$WEFT" -n "$LAB_A" stats show half.1 >"$LAB_TMP/stats" 2>&1
+	i=$LAB_SPAWNED
+	sleep 0.5
+	kill -CONT "$up"
+	t -- finish "$i" stats ++ "who looks meanwhile waits until it is up"
+	t -- grep -q '^half.1:' "$LAB_TMP/stats" ++ "and is shown it"
+	lab_wait "$up"
+	weft_a down half.1
+	mkdir -p "${dirs}half:1"
+	t -- shape 1 "half.1: weft is only partly set up .*died; run 'weft up half.1' to have it anew, or 'weft down half.1'" \
+		"$WEFT" -n "$LAB_A" stats show half.1 ++ "half a set-up of one who has died"
+	t -- weft_a up half.1 ++ "the advice is right"
+	t -- "$WEFT" -n "$LAB_A" stats show half.1 ++ "then it is whole"
+	weft_a down half.1
+	mkdir -p "${dirs}half:1"
+	t -- weft_a down half.1 ++ "so is the other"
+	t -- shape 1 'half.1: weft is not on this interface' "$WEFT" -n "$LAB_A" stats show half.1 ++ "then there is nothing"
+	mkdir -p "${dirs}half:1" "${dirs/weft\//weft/open:}half:1"
+	t -- shape 1 "half.1: another process sets weft up on it or takes it down; try again, and if 'fuser .*open:.*half:1' shows nobody, run 'weft down half.1'" \
+		"$WEFT" -n "$LAB_A" stats show half.1 ++ "one whose door is open as well: perhaps somebody is at it"
+	t -- weft_a down half.1 ++ "and that advice is right, too"
+	ip -n "$LAB_A" link del half.1
+	t -- nothing_left "$LAB_A" ++ "nothing is left behind"
+}
+
 # Of a number that is none, or out of range: which option, from where to where, and what was given.
 numbers() {
 	local arg range bad
@@ -373,7 +409,7 @@ peers() {
 
 lab_begin
 lab_pair 3498
-for part in interfaces mtu rights usage old_pins stale_pins doorbell tables memory half_open peers; do
+for part in interfaces mtu rights usage partly old_pins stale_pins doorbell tables memory half_open peers; do
 	tap_part $part && $part
 done
 tap_end

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,15 @@
 #include <bpf/bpf.h>
 
 #include "cli.h"
+#include "internal.h"
 #include "nic_prog.h"
+#include "teardown.h"
 
-#define PIN_ROOT "/sys/fs/bpf/weft"
+#define PIN_ROOT   "/sys/fs/bpf/weft"
+
+/* Patience with half a set-up: while somebody is at it, and until the reaper of one who died comes. */
+#define AT_WORK_MS 10000
+#define REAPER_MS  2000
 
 static int open_pin(const struct pinned *p, const char *name)
 {
@@ -91,6 +98,51 @@ const char *pins_attach(const struct pinned *p)
 	return how;
 }
 
+/* Is somebody setting the device up, or taking it down? Who does so has made this. */
+static bool at_work(const char *dir, char door[WEFT_PATH_MAX])
+{
+	weft_td_door(dir, door);
+	return !access(door, F_OK);
+}
+
+static void say_partly(const char *ifname, const char *dir)
+{
+	char door[WEFT_PATH_MAX];
+
+	if (at_work(dir, door))
+		cli_fail(ifname,
+			 "another process sets weft up on it or takes it down; try again, and "
+			 "if 'fuser %s' shows nobody, run 'weft down %s'",
+			 door, ifname);
+	else
+		cli_fail(ifname,
+			 "weft is only partly set up on it (%s), for who did that has died; run "
+			 "'weft up %s' to have it anew, or 'weft down %s'",
+			 dir, ifname, ifname);
+}
+
+/*
+ * Whoever sets a device up makes the directory first, and loads the programs before anything is in
+ * it, which takes its time. Wait until all is there, or nothing.
+ */
+static void wait_whole(const char *dir)
+{
+	uint64_t now = weft_now_ns(), end = now + AT_WORK_MS * 1000000ull,
+		 alone = now + REAPER_MS * 1000000ull;
+	char door[WEFT_PATH_MAX];
+	int fd;
+
+	while ((fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
+		bool whole = weft_td_complete(fd);
+
+		close(fd);
+		now = weft_now_ns();
+		if (whole || now >= end || (now >= alone && !at_work(dir, door)))
+			return;
+		usleep(20000);
+	}
+}
+
 /* Fill in *p for a pin directory. 0, -errno; a message only when say is set. */
 static int read_dir(const char *entry, const char *ifname, bool say, struct pinned *p)
 {
@@ -101,15 +153,15 @@ static int read_dir(const char *entry, const char *ifname, bool say, struct pinn
 
 	memset(p, 0, sizeof(*p));
 	snprintf(p->ifname, sizeof(p->ifname), "%s", ifname);
+	for (char *c = p->ifname; (c = strchr(c, ':'));)
+		*c = '.'; /* bpffs keeps dots for itself */
+	ifname = p->ifname;
 	snprintf(p->dir, sizeof(p->dir), PIN_ROOT "/%.70s", entry);
 	fd = open_pin(p, "devcfg");
 	if (fd < 0) {
 		rc = -errno;
 		if (say)
-			cli_fail(ifname,
-				 "weft is only partly set up on it (%s); try again, or run "
-				 "'weft down %s'",
-				 p->dir, ifname);
+			say_partly(ifname, p->dir);
 		return rc;
 	}
 	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != sizeof(p->cfg) ||
@@ -134,6 +186,15 @@ static int by_index(const void *a, const void *b)
 {
 	return (int)((const struct pinned *)a)->cfg.ifindex -
 	       (int)((const struct pinned *)b)->cfg.ifindex;
+}
+
+/* The name of a pin directory behind the namespace: in it dots are colons. */
+static bool is_of(const char *name, const char *dev)
+{
+	for (; *name == (*dev == '.' ? ':' : *dev); name++, dev++)
+		if (!*name)
+			return true;
+	return false;
 }
 
 int pins_find(const char *dev, struct pinned **list)
@@ -162,7 +223,16 @@ int pins_find(const char *dev, struct pinned **list)
 
 		if (strncmp(e->d_name, prefix, plen) || strlen(name) >= IF_NAMESIZE)
 			continue;
-		named = dev && !strcmp(name, dev);
+		named = dev && is_of(name, dev);
+		if (named) {
+			char dir[sizeof(p.dir)];
+
+			snprintf(dir, sizeof(dir), PIN_ROOT "/%.70s", e->d_name);
+			wait_whole(dir);
+			/* gone: as if it had not been there */
+			if (access(dir, F_OK))
+				continue;
+		}
 		rc = read_dir(e->d_name, name, named || (!dev && cli.verbose), &p);
 		if (rc) {
 			broken |= named;

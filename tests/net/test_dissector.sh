@@ -334,7 +334,7 @@ run_through() {
 	shift 2
 	lab_middle 3498 --capture "$LAB_TMP/$name.pcapng" --snaplen 256 --seed $((SEED % 100000)) "$@"
 	: >"$LAB_TMP/server"
-	"$WEFT" -n "$LAB_A" up "$LAB_IF_A" && "$WEFT" -n "$LAB_B" up "$LAB_IF_B"
+	both up
 	lab_spawn "$WEFT" -n "$LAB_B" perf server "$LAB_IF_B" >"$LAB_TMP/server" 2>&1
 	local server=$LAB_SPAWNED
 	t -- lab_wait_line "$LAB_TMP/server" '^ready' "$server" ++ "$name: a perf server becomes ready"
@@ -347,7 +347,7 @@ run_through() {
 	B=$("$WEFT" -n "$LAB_B" stats show "$LAB_IF_B" -j | tr -d ' \n')
 	WIRE=$(lab_stats)
 	RING=$(lab_ring_drops)
-	"$WEFT" -n "$LAB_A" down "$LAB_IF_A" && "$WEFT" -n "$LAB_B" down "$LAB_IF_B"
+	both down
 	lab_stop "$LAB_WIRE"
 	read_as "$LAB_TMP/$name.pcapng" -T fields -E separator=, -E occurrence=f \
 		-e frame.number -e frame.interface_id -e frame.verdict.ebpf_xdp -e weft.op \

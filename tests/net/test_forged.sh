@@ -107,9 +107,7 @@ lab_begin
 lab_pair 3498
 battery 10.9.0.2:7000 0 0
 battery '[fd09::2]:7000' 1 1
-"$WEFT" -n "$LAB_A" up "$LAB_IF_A" csum on
-"$WEFT" -n "$LAB_B" up "$LAB_IF_B" csum on
+both up csum on
 battery 10.9.0.2:7000 0 1
-"$WEFT" -n "$LAB_A" down "$LAB_IF_A"
-"$WEFT" -n "$LAB_B" down "$LAB_IF_B"
+both down
 tap_end

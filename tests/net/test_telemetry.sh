@@ -16,12 +16,6 @@ HELLO=$LAB_BUILD/examples/hello HERE=$(dirname "${BASH_SOURCE[0]}")
 a() { "$WEFT" -n "$LAB_A" "$@"; }
 b() { "$WEFT" -n "$LAB_B" "$@"; }
 
-both_up() {	# [OPTIONS]
-	a up "$LAB_IF_A" "$@" && b up "$LAB_IF_B" "$@"
-}
-
-both_down() { a down "$LAB_IF_A"; b down "$LAB_IF_B"; }
-
 # of NS DEV: a number of its JSON by a jq expression
 ask() {
 	"$WEFT" -n "$1" -j "$2" show "$3" | jq -r "$4"
@@ -47,7 +41,7 @@ perf_write() {
 
 histograms() {
 	local acks rtt lat msgs p99 p50 ping qp sent got n
-	both_up
+	both up
 	perf_server
 	t -- perf_write --lat --count 5000 ++ "5000 messages of 64 bytes there and back"
 	ping=$(jq .lat_us.p50 "$LAB_TMP/write")
@@ -88,15 +82,15 @@ histograms() {
 	lab_stop "$SERVER"
 	t ! a up "$LAB_IF_A" telemetry off ++ "telemetry off is refused while it is on"
 	t -- a up "$LAB_IF_A" telemetry on ++ "on is not"
-	both_down
-	both_up telemetry off
+	both down
+	both up telemetry off
 	t -- eval 'a -j dev show "$LAB_IF_A" | jq -e ".[0].telemetry == false"' ++ "dev show says that it is off"
 	perf_server
 	t -- perf_write --time 0.3 --verify ++ "without telemetry"
 	lab_stop "$SERVER"
 	t "$(ask "$LAB_A" stats "$LAB_IF_A" '.rtt_us.count + .latency_us.count') == 0" "nothing is counted"
 	t ! a up "$LAB_IF_A" telemetry on ++ "telemetry on is refused while it is off"
-	both_down
+	both down
 }
 
 counted() {	# round trips of A
@@ -113,7 +107,7 @@ acked() {	# what the trace of the last QP says about acknowledgements
 # on and off under one transfer
 toggled() {
 	local n m
-	both_up
+	both up
 	perf_server
 	writes --size 64k
 	until_true 60 eval '[ "$(counted)" -gt 1000 ]'
@@ -143,7 +137,7 @@ toggled() {
 	t ! a dev set "$LAB_IF_A" telemetry maybe ++ "nor something else"
 	t ! a dev set "$LAB_IF_A" port 5 ++ "what cannot be changed"
 	t ! a dev set nonesuch telemetry on ++ "no such device"
-	both_down
+	both down
 }
 
 stop_client() {
@@ -290,8 +284,8 @@ device_lost() {
 	ip -n "$LAB_A" link del "weft$(ip -n "$LAB_A" -o link show dev "$LAB_IF_A" | cut -d: -f1)t"
 	ends
 	t -- tells "$LAB_A" "$LAB_IF_A" 'doorbell was removed' 'failed: local interface failed' ++ "doorbell removed"
-	both_down
-	both_up
+	both down
+	both up
 	perf_server
 	lab_spawn "$WEFT" -v -n "$LAB_A" perf write "$LAB_IF_A" 10.9.0.2 --time 600 >/dev/null 2>"$LAB_TMP/log"
 	CLIENT=$LAB_SPAWNED
@@ -323,7 +317,7 @@ device_lost() {
 
 # One WRITE each way round a connection that both close in good order.
 good_order() {
-	both_up
+	both up
 	t -- hello :7470 10.9.0.2:7470 word ++ "a connection of one packet"
 	a qp trace "$LAB_IF_A" 0x00010000 >"$LAB_TMP/trace"
 	note "$(<"$LAB_TMP/trace")"
@@ -331,12 +325,12 @@ good_order() {
 		"$LAB_TMP/trace" ++ "whose first acknowledgement comes before its last"
 	t "$(a -j qp trace "$LAB_IF_A" | jq length) + $(b -j qp trace "$LAB_IF_B" | jq length) == 0" \
 		"is no failure on either side"
-	both_down
+	both down
 }
 
 silence() {
 	lab_middle 3498
-	both_up
+	both up
 	traffic
 	lab_impair --loss 1000000 >/dev/null
 	until_true 60 ended "$CLIENT"
@@ -356,7 +350,7 @@ silence() {
 	t -- eval 'a qp trace "$LAB_IF_A" 0x00020000 | grep -qE "[0-9]{2,} packets sent again within .* PSN"' ++ \
 		"a burst of repeated packets is one line"
 	t ! a qp trace "$LAB_IF_A" 0x7fff0000 ++ "an unknown QPN is refused"
-	both_down
+	both down
 	lab_down
 }
 
@@ -372,7 +366,7 @@ pane() {
 
 top_terminal() {
 	local qpn
-	both_up
+	both up
 	perf_server
 	writes --qps 3
 	until_true 60 sent_more 10000
@@ -413,7 +407,7 @@ top_terminal() {
 		"an unknown terminal is named"
 	kill -KILL "$CLIENT" 2>/dev/null
 	lab_stop "$SERVER"
-	both_down
+	both down
 }
 
 # ---- metrics ----
@@ -424,7 +418,7 @@ get() {	# PATH [CURL OPTIONS]: status and content type
 
 metrics() {
 	local out name='q"u\o' rx i n holder
-	both_up
+	both up
 	perf_server
 	perf_write --count 1000 --size 10000
 	rx=$(counter "$LAB_A" "$LAB_IF_A" tx_data)
@@ -479,7 +473,7 @@ metrics() {
 	unset -f curl
 	kill -KILL "$CLIENT"
 	lab_stop "$SERVER"
-	both_down
+	both down
 }
 
 lab_begin
@@ -487,11 +481,11 @@ lab_pair 3498
 for part in histograms toggled good_order top_terminal metrics; do
 	tap_part $part && timely $part
 done
-both_up
+both up
 for part in refused memory_gone receiver_killed link_lost device_lost; do
 	tap_part $part && timely $part
 done
-tap_part device_lost || both_down
+tap_part device_lost || both down
 lab_down
 tap_part silence && silence
 lab_loader_dirs

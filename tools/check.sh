@@ -85,7 +85,7 @@ list_links() {
 list_netns() { ip netns list | awk '{ print $1 }' | sort; }
 list_pins() { find /sys/fs/bpf -mindepth 1 | sort; }
 # Ids fall out of use for good, so a new id is a program loaded meanwhile.
-list_xdp() { bpftool prog show 2>/dev/null | awk '$2 == "xdp" { print $1 $4 }' | sort; }
+list_progs() { bpftool prog show 2>/dev/null | awk '$2 == "xdp" || $2 == "sched_cls" { print $1 $4 }' | sort; }
 list_procs() {
 	local d cmd
 
@@ -102,7 +102,7 @@ snapshot() {
 	list_links >"$tmp/links.$1"
 	list_netns >"$tmp/netns.$1"
 	list_pins >"$tmp/pins.$1"
-	list_xdp >"$tmp/xdp.$1"
+	list_progs >"$tmp/progs.$1"
 	list_procs >"$tmp/procs"
 	sort -o "$tmp/procs.$1" "$tmp/procs"
 }
@@ -111,7 +111,7 @@ leftovers() {	# leftovers KIND...
 
 	snapshot after
 	for kind; do
-		[ "$kind" = xdp ] && [ -n "${WEFT_CHECK_SHARED:-}" ] && continue
+		[ "$kind" = progs ] && [ -n "${WEFT_CHECK_SHARED:-}" ] && continue
 		comm -13 "$tmp/$kind.before" "$tmp/$kind.after" | sed "s/^/$kind: /"
 	done
 }
@@ -175,14 +175,15 @@ count_tap() {
 #   suite    nothing runs beside it: it promises times, or keeps all processors busy
 #   joins    it promises no time and counts nothing that others have as well: two of them at a time
 #   waits    it sleeps most of the time and has time to spare where it promises any
+#   rests    the same; one of these at a time, beside one that waits
 #   fills    it computes and promises no time, has no network and loads no program into the kernel: it
 #            takes, at idle priority, what time those that wait leave; LIMIT counts that too. One that
 #            begins with nice keeps that: a guest's kernel complains when it stands still for long; and
 #            it begins when none joins any more, for other guests do
 #
-# run_suites runs those that join, then those that wait one by one, with as many that fill beside them as
-# there are processors, then what is left to fill, then the others one by one. Their results are printed in
-# the order in which they were declared, each as soon as those before it are.
+# run_suites runs those that join, then one that waits and one that rests at a time, with as many that fill
+# beside them as there are processors, then what is left to fill, then the others one by one. Their results
+# are printed in the order in which they were declared, each as soon as those before it are.
 names=() kinds=() limits=() commands=() states=() began=() took=() status=() told=0
 declare -A running=()	# pid: number
 declare_suite() {
@@ -194,6 +195,7 @@ declare_suite() {
 suite() { declare_suite suite "$@"; }
 joins() { declare_suite joins "$@"; }
 waits() { declare_suite waits "$@"; }
+rests() { declare_suite rests "$@"; }
 fills() { declare_suite fills "$@"; }
 each() {	# each KIND FOLDER LIMIT FILE...
 	local kind=$1 folder=$2 limit=$3 f
@@ -217,8 +219,9 @@ count() {
 		first=${first:-$i} n=$((n + 1))
 	done
 }
-# Who joins has names of network namespaces and a bpffs of its own, empty before and after; a neighbour's
-# programs and links it cannot tell from its own, so what is left of those is looked for when all have joined.
+# Who has a neighbour with a network has names of network namespaces and a bpffs of its own, empty before and
+# after; a neighbour's programs and links it cannot tell from its own, so what is left of those is looked for
+# when all of them have ended.
 # shellcheck disable=SC2016 # for that shell
 beside=(unshare --mount --propagation private sh -c '
 	mount -t tmpfs -o mode=755 weft-join /run/netns && mount -t bpf bpf /sys/fs/bpf || exit
@@ -238,7 +241,9 @@ begin_suite() {
 	words=("${words[@]:3}")
 	[ "${kinds[i]}" != fills ] || [ -z "$waiting" ] || [ "${words[0]}" = nice ] ||
 		words=(chrt --idle 0 "${words[@]}")
-	[ "${kinds[i]}" != joins ] || words=(env LAB_SHARED=1 "${beside[@]}" "${words[@]}")
+	case ${kinds[i]} in
+	joins | waits | rests) words=(env LAB_SHARED=1 "${beside[@]}" "${words[@]}") ;;
+	esac
 	states[i]=runs began[i]=${EPOCHREALTIME/./}
 	timeout -k 10 "${limits[i]}" "${words[@]}" >"$tmp/$i.out" 2>&1 </dev/null &
 	running[$!]=$i
@@ -251,33 +256,38 @@ wake_fills() {
 	done 2>/dev/null
 }
 begin_suites() {
-	local n first waiting
+	local n first waiting='' joins='' kind
 
 	while :; do
 		count runs joins
-		waiting=$first
+		[ "$n" -eq 0 ] || joins=1
 		[ "$n" -lt 2 ] || break
 		count new joins
 		[ -n "$first" ] || break
-		waiting=$first joined=1
+		joins=1
 		begin_suite "$first"
 	done
-	[ -n "$waiting" ] || [ -z "$joined" ] || {
-		joined=
-		check_leftovers "leftovers of those that join: no veth, tap or XDP program" links xdp
-	}
-	[ -n "$waiting" ] || count runs waits
-	waiting=${waiting:-$first}
-	[ -n "$waiting" ] || {
-		count new waits
-		waiting=$first
-		[ -z "$waiting" ] || begin_suite "$waiting"
-	}
-	[ -n "$waiting" ] || wake_fills
+	waiting=$joins
+	for kind in waits rests; do
+		[ -z "$joins" ] || break
+		count runs $kind
+		[ "$n" -gt 0 ] || {
+			count new $kind
+			[ -z "$first" ] || begin_suite "$first"
+		}
+		waiting+=$first
+	done
+	if [ -n "$waiting" ]; then
+		beside_one=1
+	elif [ -n "$beside_one" ]; then
+		beside_one=
+		check_leftovers "leftovers of those with neighbours: no veth, tap or XDP program" links progs
+		wake_fills
+	fi
 	while :; do
 		count runs fills
 		[ "$n" -lt "$(nproc)" ] || break
-		count new fills "${joined:+ 'nice' }"
+		count new fills "${joins:+ 'nice' }"
 		[ -n "$first" ] || break
 		begin_suite "$first"
 	done
@@ -294,7 +304,7 @@ next_end() {
 	rc=$?
 }
 run_suites() {
-	local pid rc i list joined=
+	local pid rc i list beside_one=
 
 	while begin_suites; [ ${#running[@]} -gt 0 ]; do
 		if [ -t 1 ]; then
@@ -357,10 +367,12 @@ check_built() {
 	verdict "built: every test in the tree has its program" "${missing:+not built: $missing}"
 }
 
-# Those of tests/net that promise no time, the longest first, and those that have time to spare; a new one
-# runs alone until it is named here. Those that promise times come last: what fills first is a guest.
-joiners='loaders examples inject send order memory rings many hostile'
-sleepers='dissector edges errors flush recv setup stress_post telemetry drill faults idle life'
+# Those of tests/net that promise no time, the longest first, those that have time to spare, and of these the
+# ones that stand beside the others; a new one runs alone until it is named here. Those that promise times
+# come last: what fills first is a guest.
+joiners='loaders edges forged dissector examples inject send order memory rings many flush hostile'
+sleepers='errors weftd recv stress_post telemetry'
+resters='setup faults idle life'
 net_each() {	# net_each KIND NAME...
 	local name
 
@@ -373,7 +385,7 @@ net_suites() {
 
 	for f in tests/net/test_*.sh; do
 		name=$(basename "$f" .sh)
-		[[ " $joiners $sleepers " == *" ${name#test_} "* ]] || each suite net 900 "$f"
+		[[ " $joiners $sleepers $resters " == *" ${name#test_} "* ]] || each suite net 900 "$f"
 	done
 }
 
@@ -387,6 +399,8 @@ if [ -n "$fast" ]; then
 	have tests/sim && fills sim 240 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
 else
 	each joins unit 300 "$O"/tests/unit/*
+	# one at a time, for its neighbour is the other
+	have tests/bpf && joins bpf-mutants 1800 env JOBS=1 tests/bpf/mutate.sh
 	# shellcheck disable=SC2086 # names
 	net_each joins $joiners
 	have tests/bpf && joins bpf 300 "$O/tests/bpf/weft-bpf-test"
@@ -397,6 +411,8 @@ else
 	}
 	# shellcheck disable=SC2086 # names
 	net_each waits $sleepers
+	# shellcheck disable=SC2086 # names
+	net_each rests $resters
 	# the longest first
 	have vm/run.sh && fills vm 1800 nice -n 10 vm/run.sh --timeout 1500
 	have tests/sim && fills sim-mutants 1800 tests/sim/mutate.sh
@@ -411,7 +427,6 @@ else
 	have tests/pkg && fills pkg/test_debbuild 1800 tests/pkg/test_debbuild.sh
 	have tests/man && fills man 1800 tests/man/test_man.sh
 	net_suites
-	have tests/bpf && suite bpf-mutants 900 tests/bpf/mutate.sh
 	for f in tests/pkg/test_*.sh; do
 		[[ $f == *_debbuild.sh ]] || each suite pkg 900 "$f"
 	done
@@ -420,7 +435,7 @@ else
 	each suite matrix 900 tests/matrix/test_verifier.sh
 fi
 run_suites
-check_leftovers "leftovers: no namespace, veth, tap, XDP program, pin or process" links netns pins xdp procs
+check_leftovers "leftovers: no namespace, veth, tap, XDP program, pin or process" links netns pins progs procs
 check_kernel_log
 
 [ ! -s "$tmp/reasons" ] || { echo "What failed:"; head -n 200 "$tmp/reasons"; }

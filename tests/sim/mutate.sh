@@ -138,7 +138,7 @@ mutant I5-nth tx_score.h 's/^\t\ts->ssn \+= nth;//' 'nak__which' test_core_many
 mutant I5-rest tx_score.h 's/^\t\ts->seg_hi -= nth;//' 'nak__which' test_core_many
 mutant I5-beyond tx_score.h 's/if \(nth <= weft_slot_more\(s\)\) \{/if (1) {/' 'nak__which' test_core_many
 mutant I5-before tx_score.h 's/^\t\ttx->done = weft_slot_ssn\(tx, s\);/\t\t;/' 'nak__which' test_core_many
-mutant I5-part many_host.c 's/return refuse\(cpu, code, w->nth\)/return refuse(cpu, code, 0)/' 'I5 ' '--first --seeds 1000'
+mutant I5-part many_host.c 's/return refuse\(cpu, code, w->nth\)/return refuse(cpu, code, 0)/' 'I5 '
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
 mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT && !/if (weft_slot_state(s) == WEFT_SLOT_OUT \&\& weft_psn_diff(a->cum, a->psn) <= 0 \&\& !/' 'I9 ' --alone
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone

@@ -51,7 +51,7 @@ void params_draw(struct params *p)
 	p->msn0 = below(4) ? -below(100) : (uint32_t)rng();
 	p->dup_acks = !below(6);
 	p->forge = !below(3);
-	p->nak = !below(5);
+	p->nak = !below(p->many ? 3 : 5);
 	p->reset = !below(5);
 	if (p->reset)
 		p->preempt += PERMILLE(10);

@@ -225,7 +225,9 @@ void post_bad(struct conn *c)
 {
 	static const enum area good[] = { AREA_TARGET, AREA_STILL, AREA_WORDS, AREA_WORDS,
 					  AREA_RECV };
-	enum weft_wqe_op op = draw_op(1);
+	/* as a rule one that may join others, where they do */
+	int joins = W.p.many && below(8);
+	enum weft_wqe_op op = joins ? WEFT_WQE_WRITE : draw_op(1);
 	struct msg_rec *m = request(c, op, good[op]);
 	uint32_t size = op == WEFT_WQE_WRITE  ? c->dst_size
 			: op == WEFT_WQE_READ ? SIM_SRC
@@ -234,7 +236,7 @@ void post_bad(struct conn *c)
 	m->bad = 1;
 	m->len = weft_wqe_atomic(op) ? 8 : between(1, W.p.many ? 48 : 5 * W.p.payload);
 	draw_local(c, m);
-	m->flags = draw_flags(op);
+	m->flags = joins ? 0 : draw_flags(op);
 	if (op == WEFT_WQE_SEND)
 		/* longer than any receive: they have up to 63 bytes too many */
 		m->mlen = m->len = c->rq->room + 64 + below(W.p.payload);

@@ -82,6 +82,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	__u32 code, psn, len, last, at;
+	__u8 flags;
 	bool read;
 	int done;
 
@@ -134,8 +135,9 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (!read && bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8))
 		return drop(st, reply);
 	count(st, rx_ask);
-	ack_header(st, &q->rx, wk, WEFT_OP_REPLY, v == WEFT_RX_NEW ? 0 : WEFT_F_DUP);
-	return reply(ctx, st, ctl, wk, len);
+	flags = v == WEFT_RX_NEW ? 0 : WEFT_F_DUP;
+	flags |= ack_body(st, &q->rx, wk, 0, 0);
+	return reply(ctx, st, ctl, wk, WEFT_OP_REPLY, flags, len);
 }
 
 #endif

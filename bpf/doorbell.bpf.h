@@ -201,7 +201,7 @@ STEP int send_resume(struct xdp_md *ctx, __u32 qpn)
 {
 	struct weft_qpctl *ctl = sender(qpn);
 	struct weft_stats *st = stats_get();
-	union weft_hdr_words *u;
+	union weft_hdr_words u = {};
 	struct weft_ring *ring;
 	struct work *wk = work_get();
 	__u32 hl;
@@ -213,14 +213,9 @@ STEP int send_resume(struct xdp_md *ctx, __u32 qpn)
 		st->drop.doorbell++;
 		return 0;
 	}
-	u = &wk->out;
-	__builtin_memset(u, 0, sizeof(*u));
-	u->h.ver = WEFT_WIRE_VER;
-	u->h.op = WEFT_OP_RESUME;
-	u->h.dqpn = bpf_htonl(ctl->dqpn);
-	u->h.conn = bpf_cpu_to_be64(ctl->conn);
-	u->h.ts = bpf_htonl(now_ticks());
-	u->h.ack.epoch = bpf_htonl(rq_epoch(ctl, ring));
+	head(wk, ctl, WEFT_OP_RESUME, 0, 0, 0, bpf_htonl(now_ticks()), 0);
+	u.h.ack.epoch = bpf_htonl(rq_epoch(ctl, ring));
+	body(wk, &u);
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 	if (frame_resize(ctx, frame_len(ctx), hl) || frame_finish(ctx, ctl, wk, 0)) {
 		st->drop.fill++;

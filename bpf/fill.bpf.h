@@ -196,36 +196,31 @@ enum fill_result {
 	FILL_BAD,   /* local error; the token dies */
 };
 
-/* The header of what takes a receive of the peer's. */
-static __always_inline void takes(struct weft_hdr *h, const struct weft_seg *seg)
+/* The header of what takes a receive of the peer's. The flags that it brings. */
+static __always_inline __u8 takes(struct weft_hdr *h, const struct weft_seg *seg)
 {
+	__u8 flags = 0;
+
 	h->data.rsn = bpf_htonl(seg->asn);
 	if (seg->op == WEFT_WQE_SEND) {
 		h->data.rkey = 0;
 		h->data.roff = 0;
 	}
 	if (seg->wflags & WEFT_WQE_IMM) {
-		h->flags |= WEFT_F_IMM;
+		flags |= WEFT_F_IMM;
 		h->data.imm = bpf_htonl((__u32)seg->operand);
 	}
 	if (seg->wflags & WEFT_WQE_SOL)
-		h->flags |= WEFT_F_SOL;
+		flags |= WEFT_F_SOL;
+	return flags;
 }
 
-/* The first half of a request's header, which all have in common. */
-static __always_inline void request_header(struct weft_hdr *h, const struct weft_qpctl *ctl,
-					   const struct work *wk, __u8 op, __u32 len)
+/* The first half of the header of what is claimed. */
+static __always_inline void request_head(struct work *wk, const struct weft_qpctl *ctl, __u8 op,
+					 __u8 flags, __u32 len)
 {
-	h->ver = WEFT_WIRE_VER;
-	h->op = op;
-	h->flags = wk->seg.flags;
-	h->ev = wk->seg.ev;
-	h->dqpn = bpf_htonl(ctl->dqpn);
-	h->conn = bpf_cpu_to_be64(ctl->conn);
-	h->psn = bpf_htonl(wk->seg.psn);
-	h->ts = bpf_htonl(wk->now);
-	h->len = bpf_htons(len);
-	h->rsvd0 = 0;
+	head(wk, ctl, op, wk->seg.flags | flags, wk->seg.ev, bpf_htonl(wk->seg.psn),
+	     bpf_htonl(wk->now), len);
 }
 
 static __always_inline void note_retx(struct weft_stats *st, __u32 slot, const struct weft_seg *seg)
@@ -243,14 +238,15 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	__u32 flen = frame_len(ctx);
 	const struct weft_mr_ent *mr;
 	const struct weft_seg *seg;
-	struct weft_hdr *h;
+	union weft_hdr_words u = {};
+	struct weft_hdr *h = &u.h;
+	__u8 flags = 0;
 	__u32 hl, len;
 	int own;
 
 	if (!wk || !ctl || !st)
 		return FILL_BAD;
 	seg = &wk->seg;
-	h = &wk->out.h;
 	hl = (ctl->flags & WEFT_QPF_V6 ? WEFT_V6_LEN : WEFT_V4_LEN) + WEFT_HDR_LEN;
 	/* who asks for bytes sends none, and must have a place for them */
 	own = weft_wqe_own(seg->op);
@@ -269,7 +265,6 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		fail_local(st, ctl, slot, seg->msn);
 		return FILL_BAD;
 	}
-	request_header(h, ctl, wk, wire_op(seg->op), len);
 	h->data.rkey = bpf_htonl(seg->rkey);
 	h->data.roff = bpf_cpu_to_be64(seg->roff);
 	if (unlikely(weft_wqe_atomic(seg->op))) {
@@ -283,8 +278,10 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 		h->data.rlen = own ? bpf_htonl(seg->len) : 0;
 		h->data.rsn = 0;
 		if (unlikely(weft_wqe_takes(seg->op, seg->wflags)))
-			takes(h, seg);
+			flags = takes(h, seg);
 	}
+	request_head(wk, ctl, wire_op(seg->op), flags, len);
+	body(wk, &u);
 	if (frame_finish(ctx, ctl, wk, len))
 		return FILL_SMALL;
 	if (own)

@@ -71,14 +71,21 @@ STEP int list_parts(struct work *wk, __u32 slot)
 	{
 		const struct weft_wqe *w = &q->tx.wqe[(wk->seg.msn + i) & (WEFT_SQ_DEPTH - 1)];
 		__u32 len = READ_ONCE(w->len);
+		union { /* as in head() */
+			__u64 w;
+			struct {
+				__be32 rkey, len;
+			};
+		} d;
 
 		if (len > WEFT_MANY_LEN)
 			return -1;
 		wk->part[i].loff = READ_ONCE(w->loff);
 		wk->part[i].lkey = READ_ONCE(w->lkey);
 		wk->part[i].len = len;
-		wk->desc[i].rkey = bpf_htonl(READ_ONCE(w->rkey));
-		wk->desc[i].len = bpf_htonl(len);
+		d.rkey = bpf_htonl(READ_ONCE(w->rkey));
+		d.len = bpf_htonl(len);
+		wk->words[2 * i] = d.w;
 		wk->desc[i].roff = bpf_cpu_to_be64(READ_ONCE(w->roff));
 		bytes += len;
 	}
@@ -109,7 +116,7 @@ STEP int fill_many(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 		   struct weft_stats *st, __u32 slot)
 {
 	__u32 flen = frame_len(ctx), hl, at, n;
-	struct weft_hdr *h;
+	union weft_hdr_words u = {};
 	__u64 size;
 	__u32 sum[2];
 	int len;
@@ -138,14 +145,13 @@ STEP int fill_many(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 		}
 		at += wk->part[i].len;
 	}
-	h = &wk->out.h;
-	request_header(h, ctl, wk, WEFT_OP_WRITES, len);
 	weft_check_descs(wk->words, ctl->hkey, sum);
-	h->writes.n = bpf_htonl(n);
-	h->writes.msn = bpf_htonl(wk->seg.msn);
-	h->writes.sum[0] = bpf_htonl(sum[0]);
-	h->writes.sum[1] = bpf_htonl(sum[1]);
-	wk->out.w[6] = wk->out.w[7] = 0;
+	u.h.writes.n = bpf_htonl(n);
+	u.h.writes.msn = bpf_htonl(wk->seg.msn);
+	u.h.writes.sum[0] = bpf_htonl(sum[0]);
+	u.h.writes.sum[1] = bpf_htonl(sum[1]);
+	request_head(wk, ctl, WEFT_OP_WRITES, 0, len);
+	body(wk, &u);
 	if (frame_finish(ctx, ctl, wk, len))
 		return FILL_SMALL;
 	count(st, tx_data);

@@ -183,9 +183,8 @@ static __always_inline enum weft_verdict reply_epoch(struct xdp_md *ctx, struct 
 						     struct weft_rx *rx, struct work *wk, __u8 op,
 						     __u8 flags, __u32 epoch)
 {
-	ack_header(st, rx, wk, op, flags | WEFT_F_RQ);
-	wk->out.h.ack.epoch = bpf_htonl(epoch);
-	return reply(ctx, st, ctl, wk, 0);
+	flags |= WEFT_F_RQ | ack_body(st, rx, wk, epoch, 0);
+	return reply(ctx, st, ctl, wk, op, flags, 0);
 }
 
 /* Place a segment of a WRITE with immediate data. 0, or a NAK code. */

@@ -11,21 +11,14 @@
  */
 static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_stats *st,
 					       const struct weft_qpctl *ctl, struct work *wk,
-					       __u32 len)
+					       __u8 op, __u8 flags, __u32 len)
 {
-	union weft_hdr_words *u = &wk->out;
 	const struct weft_pkt *p = &wk->pkt;
 	__u32 flen = frame_len(ctx);
 
 	if (frame_resize(ctx, flen, p->hl + len))
 		return drop(st, reply);
-	u->h.ver = WEFT_WIRE_VER;
-	u->h.ev = p->u.h.ev;
-	u->h.dqpn = bpf_htonl(ctl->dqpn);
-	u->h.conn = p->u.h.conn;
-	u->h.psn = p->u.h.psn;
-	u->h.ts = p->u.h.ts;
-	u->h.len = bpf_htons(len);
+	head(wk, ctl, op, flags, p->u.h.ev, p->u.h.psn, p->u.h.ts, len);
 	if (frame_finish(ctx, ctl, wk, len))
 		return drop(st, reply);
 	return V_TX;
@@ -35,43 +28,43 @@ static __always_inline enum weft_verdict reply_nak(struct xdp_md *ctx, struct we
 						   const struct weft_qpctl *ctl, struct work *wk,
 						   __u32 code, __u32 psn, __u32 nth)
 {
-	__builtin_memset(&wk->out, 0, sizeof(wk->out));
-	wk->out.h.op = WEFT_OP_NAK;
-	wk->out.h.nak.code = bpf_htonl(code);
-	wk->out.h.nak.psn = bpf_htonl(psn);
-	wk->out.h.nak.nth = bpf_htonl(nth);
+	union weft_hdr_words u = {};
+
+	u.h.nak.code = bpf_htonl(code);
+	u.h.nak.psn = bpf_htonl(psn);
+	u.h.nak.nth = bpf_htonl(nth);
+	body(wk, &u);
 	count(st, tx_nak);
-	return reply(ctx, st, ctl, wk, 0);
+	return reply(ctx, st, ctl, wk, WEFT_OP_NAK, 0, 0);
 }
 
-/* What ACK and REPLY say of the window, into wk->out. */
-static __always_inline void ack_header(struct weft_stats *st, struct weft_rx *rx, struct work *wk,
-				       __u8 op, __u8 flags)
+/* What ACK and REPLY say of the window, into wk->out; `also` is placed as well. The flags that go with it. */
+static __always_inline __u8 ack_body(struct weft_stats *st, struct weft_rx *rx, struct work *wk,
+				     __u32 epoch, __u64 also)
 {
-	union weft_hdr_words *u = &wk->out;
+	union weft_hdr_words u = {};
 	struct weft_rx_sack sack;
 
 	weft_rx_sack(rx, bpf_ntohl(wk->pkt.u.h.psn), &sack);
-	if (wk->pkt.ce) {
-		flags |= WEFT_F_CE;
-		count(st, rx_ce);
-	}
-	u->w[0] = u->w[3] = u->w[6] = u->w[7] = 0;
-	u->h.op = op;
-	u->h.flags = flags;
-	u->h.ack.cum = bpf_htonl(sack.cum);
-	u->h.ack.msn = bpf_htonl(sack.msn);
-	u->h.ack.sack = bpf_cpu_to_be64(sack.bits);
-	u->h.ack.sack_base = bpf_htonl(sack.base);
+	u.h.ack.cum = bpf_htonl(sack.cum);
+	u.h.ack.msn = bpf_htonl(sack.msn);
+	u.h.ack.sack = bpf_cpu_to_be64(sack.bits | also);
+	u.h.ack.sack_base = bpf_htonl(sack.base);
+	u.h.ack.epoch = bpf_htonl(epoch);
+	body(wk, &u);
 	count(st, tx_ack);
+	if (!wk->pkt.ce)
+		return 0;
+	count(st, rx_ce);
+	return WEFT_F_CE;
 }
 
 static __always_inline enum weft_verdict reply_ack(struct xdp_md *ctx, struct weft_stats *st,
 						   const struct weft_qpctl *ctl, struct weft_rx *rx,
 						   struct work *wk, __u8 flags)
 {
-	ack_header(st, rx, wk, WEFT_OP_ACK, flags);
-	return reply(ctx, st, ctl, wk, 0);
+	flags |= ack_body(st, rx, wk, 0, 0);
+	return reply(ctx, st, ctl, wk, WEFT_OP_ACK, flags, 0);
 }
 
 /*
@@ -148,8 +141,7 @@ static __always_inline enum weft_verdict reply_seq(struct xdp_md *ctx, struct we
 						   struct work *wk)
 {
 	count(st, tx_seq);
-	ack_header(st, rx, wk, WEFT_OP_SEQ, 0);
-	return reply(ctx, st, ctl, wk, 0);
+	return reply(ctx, st, ctl, wk, WEFT_OP_SEQ, ack_body(st, rx, wk, 0, 0), 0);
 }
 
 /* Place n bytes, a word or half of one where they are aligned: nobody sees a part of that. */
@@ -372,11 +364,9 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	 * ACK is written meanwhile; it goes out behind both, and the next one tells if the window has moved.
 	 */
 	told = last || in_order(ctl, p);
-	if (!told) {
-		ack_header(st, &q->rx, wk, WEFT_OP_ACK, 0);
-		wk->out.h.ack.sack |= bpf_cpu_to_be64(weft_psn_bit(psn));
-		done = reply(ctx, st, ctl, wk, 0);
-	}
+	if (!told)
+		done = reply(ctx, st, ctl, wk, WEFT_OP_ACK,
+			     ack_body(st, &q->rx, wk, 0, weft_psn_bit(psn)), 0);
 	if (commit_psn(ctl, &q->rx, p))
 		rx_advance(ctl, ring, slot);
 	tele_rx(slot, len);

@@ -51,6 +51,8 @@ weft_inline __u32 weft_check_block(const __u64 words[8], const __u64 *keys, int 
 		if (i == hole)
 			w &= ~0xffffffffull;
 		sum += (keys[2 * i] + (w & 0xffffffffull)) * (keys[2 * i + 1] + (w >> 32));
+		/* one after the other: BPF has neither registers nor stack for all of them */
+		__asm__ volatile("" : "+r"(sum) : : "memory");
 	}
 	return sum >> 32;
 }

@@ -2,7 +2,7 @@
 /* The invariants: one named check each, run with every step that could break it. */
 #include <stdarg.h>
 
-#include "sim.h"
+#include "many.h"
 
 void fail(const char *inv, const char *fmt, ...)
 {

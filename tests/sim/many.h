@@ -14,6 +14,9 @@ int many_damaged(const struct frame *f, const struct conn *c);
 uint32_t many_count(const struct frame *f);
 enum step many_part(struct cpu *cpu);
 
+/* check.c */
+void check_join(struct conn *c, const struct weft_seg *s); /* I12 */
+
 /* rx_host.c */
 enum step refuse(struct cpu *cpu, uint32_t code, uint32_t nth);
 uint32_t check_range(struct conn *c, uint8_t op, uint32_t rkey, uint64_t roff, uint32_t moff,

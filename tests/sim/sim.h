@@ -225,8 +225,8 @@ struct work { /* locals of one frame's run through the program */
 	uint8_t nth;     /* of several WRITEs: which is next */
 	__u32 at, epoch; /* which; what was posted before the look */
 	struct weft_rq_sge sge[WEFT_RQ_SGES];
-	int hand, last; /* of an ACK: QP that gets its token; it was the last of its own */
-	int room;       /* tokens that its domain may have yet */
+	/* of an ACK: QP that gets its token; it was the last of its own; tokens that its domain may have yet */
+	int hand, last, room;
 	uint32_t tries; /* QPs that it has been offered to, and one; 0: no ACK */
 };
 
@@ -472,7 +472,6 @@ void app_done(struct conn *c);
 /* check.c: one checker an invariant */
 void fail(const char *inv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd); /* I10, I12 */
-void check_join(struct conn *c, const struct weft_seg *s);             /* I12 */
 void check_tx(struct conn *c);                                         /* I8, I10 */
 void check_growing(const struct conn *c);                              /* I10 */
 void check_window(const struct conn *c, __u32 psn);                    /* I8 */

@@ -68,7 +68,7 @@ static void set_timer(struct weft_ctl *c, uint64_t period)
 
 bool weft_ctl_outstanding(const struct weft_qp *qp)
 {
-	return !qp->status && __atomic_load_n(&qp->prod, __ATOMIC_ACQUIRE) !=
+	return !qp->status && __atomic_load_n(&qp->told, __ATOMIC_ACQUIRE) !=
 				      __atomic_load_n(&qp->ring->sq_done, __ATOMIC_ACQUIRE);
 }
 

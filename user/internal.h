@@ -116,6 +116,7 @@ struct weft_qp {
 	struct weft_ring *ring; /* the first, when it has several: sqe() */
 	uint32_t sq_mask;       /* entries of the send queue - 1 */
 	uint32_t prod;          /* posted */
+	uint32_t told;          /* of those, what XDP may see: in SQD the rest waits (atomic) */
 	uint32_t polled;        /* completions handed out */
 	uint32_t num;           /* QPN */
 	uint32_t slot;
@@ -361,7 +362,9 @@ static inline bool weft_sge_ok(const struct weft_dev *dev, uint32_t pd, const st
 int weft_sge_err(struct weft_dev *dev, uint32_t qpn, uint32_t pd, const struct weft_sge *g,
 		 unsigned right); /* qpn: of whom, as of weft_obj() */
 /* Entries of a QP that has failed that are complete: those before done, and what the peer's BYE says. */
-uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod);
+uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done);
+/* What was posted in SQD goes out. */
+void weft_post_held(struct weft_qp *qp);
 /* The last entry of the request that entry `at` belongs to. */
 uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod);
 

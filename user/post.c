@@ -7,7 +7,17 @@
 
 #define INPLACE_MAX  1024 /* bytes that travel in the doorbell's own frame */
 #define DB_FRAME_MIN 60
-#define FULL         "its send queue is full; poll its completions first"
+
+/* What to do about a full queue. */
+static int full(const struct weft_qp *qp)
+{
+	if (__atomic_load_n(&qp->drained, __ATOMIC_RELAXED))
+		return weft_err_often(
+			EAGAIN, qp->dev->ifname, qp->num,
+			"its send queue is full; weft_qp_resume() sends what is in it");
+	return weft_err_often(EAGAIN, qp->dev->ifname, qp->num,
+			      "its send queue is full; poll its completions first");
+}
 
 /* Say which of the things that weft_sge_ok() wants is missing. */
 int weft_sge_err(struct weft_dev *dev, uint32_t qpn, uint32_t pd, const struct weft_sge *g,
@@ -75,21 +85,31 @@ static int begin(const struct weft_qp *qp, const void *first, int n, uint32_t *r
 				      n);
 	if (__atomic_load_n(&qp->status, __ATOMIC_RELAXED))
 		return weft_qp_dead(qp);
-	if (__atomic_load_n(&qp->drained, __ATOMIC_RELAXED))
-		return weft_err_quiet(EAGAIN, weft_qp_name(qp),
-				      "it is being drained; weft_qp_resume() ends that");
 	/* acquire: the poll that freed an entry has read it */
 	*room = qp->sq_mask + 1 - (qp->prod - __atomic_load_n(&qp->polled, __ATOMIC_ACQUIRE));
 	return 0;
 }
 
+static void publish(struct weft_qp *qp, uint32_t first_len)
+{
+	__atomic_store_n(&qp->told, qp->prod, __ATOMIC_RELEASE);
+	/* a doorbell that cannot be sent is made up for by the timer */
+	if (weft_ring_publish(qp->ring, qp->prod))
+		weft_doorbell(qp->dev, qp->num, WEFT_DB_POST, frame_len(qp, first_len));
+	weft_ctl_kick(qp->dev);
+}
+
 static void end(struct weft_qp *qp, uint32_t prod, uint32_t first_len)
 {
 	__atomic_store_n(&qp->prod, prod, __ATOMIC_RELEASE);
-	/* a doorbell that cannot be sent is made up for by the timer */
-	if (weft_ring_publish(qp->ring, prod))
-		weft_doorbell(qp->dev, qp->num, WEFT_DB_POST, frame_len(qp, first_len));
-	weft_ctl_kick(qp->dev);
+	if (!__atomic_load_n(&qp->drained, __ATOMIC_RELAXED))
+		publish(qp, first_len);
+}
+
+void weft_post_held(struct weft_qp *qp)
+{
+	if (qp->told != qp->prod)
+		publish(qp, INPLACE_MAX + 1);
 }
 
 static struct weft_wqe *sqe(const struct weft_qp *qp, uint32_t at)
@@ -134,7 +154,7 @@ int weft_post_writes(struct weft_qp *qp, const struct weft_write *w, int n)
 		struct weft_sge g = { .mr = w->mr, .off = w->off, .len = w->len };
 
 		if (!room) {
-			err = done ? 0 : weft_err_often(EAGAIN, qp->dev->ifname, qp->num, FULL);
+			err = done ? 0 : full(qp);
 			break;
 		}
 		if (!weft_sge_ok(qp->dev, qp->pd_id, &g, WEFT_LOCAL)) {
@@ -324,8 +344,7 @@ int weft_post(struct weft_qp *qp, const struct weft_wr *wr, int n)
 		struct weft_sge one;
 
 		if (len < 0 || room < nsge) {
-			err = len < 0 ? len
-				      : weft_err_often(EAGAIN, qp->dev->ifname, qp->num, FULL);
+			err = len < 0 ? len : full(qp);
 			break;
 		}
 		if (in_line) {
@@ -361,13 +380,15 @@ uint32_t weft_post_end(const struct weft_qp *qp, uint32_t at, uint32_t prod)
  * The BYE counts the messages that the peer had; it stands in for ACKs that were lost. What a
  * READ or an atomic was to bring did not come with it.
  */
-uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done, uint32_t prod)
+uint32_t weft_post_acked(const struct weft_qp *qp, uint32_t done)
 {
+	/* of what has never gone out the peer knows nothing */
+	uint32_t told = __atomic_load_n(&qp->told, __ATOMIC_ACQUIRE);
 	uint32_t msn = qp->msn; /* of messages posted before entry `done` */
 
-	for (uint32_t at = done; at != prod; at++)
+	for (uint32_t at = done; at != qp->prod; at++)
 		msn -= ends_message(qp, at);
-	for (; qp->bye_ok && done != prod; done++) {
+	for (; qp->bye_ok && done != told; done++) {
 		if (!is_message(qp->wr[done & qp->sq_mask].op) ||
 		    (int32_t)(qp->bye_arrived - msn) <= 0)
 			break;

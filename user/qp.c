@@ -310,7 +310,7 @@ static void describe(const struct weft_qp *qp, enum weft_wc_status why, struct w
 	*f = (struct weft_failed){
 		.num = qp->num, .why = why, .err = r->tx_err, .ssn = r->tx_err_ssn
 	};
-	if (qp->prod != r->sq_done && now > since)
+	if (qp->told != r->sq_done && now > since)
 		f->idle_ms = (now - since) / 1000000;
 	if (why == WEFT_WC_FLUSH_ERR)
 		f->ssn = qp->prod - qp->final_done;
@@ -332,7 +332,7 @@ void weft_qp_fail_end(struct weft_qp *qp)
 	uint32_t done = __atomic_load_n(&r->sq_done, __ATOMIC_ACQUIRE);
 	struct weft_failed f;
 
-	done = weft_post_acked(qp, done, prod);
+	done = weft_post_acked(qp, done);
 	qp->final_done = qp->err_at = done;
 	if (seen != WEFT_WC_SUCCESS && why != WEFT_WC_DEV_ERR) {
 		why = seen;

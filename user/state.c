@@ -40,7 +40,7 @@ int weft_qp_drain(struct weft_qp *qp, uint32_t timeout_ms)
 			return weft_err_quiet(ETIMEDOUT, weft_qp_name(qp),
 					      "%u requests are not complete after %u ms; call it "
 					      "again, or weft_qp_abort()",
-					      qp->prod - qp->ring->sq_done, timeout_ms);
+					      qp->told - qp->ring->sq_done, timeout_ms);
 		usleep(wait);
 		wait = wait < LOOK_MAX_US ? 2 * wait : LOOK_MAX_US;
 	}
@@ -52,6 +52,7 @@ int weft_qp_resume(struct weft_qp *qp)
 	if (weft_qp_state(qp) == WEFT_QPS_ERR)
 		return weft_qp_dead(qp);
 	__atomic_store_n(&qp->drained, false, __ATOMIC_RELEASE);
+	weft_post_held(qp);
 	return 0;
 }
 

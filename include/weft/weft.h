@@ -369,21 +369,22 @@ int weft_connect(struct weft_dev *dev, const char *addr, const struct weft_qp_op
 enum weft_qps {
 	WEFT_QPS_INIT, /* not connected: no QP that has been handed out */
 	WEFT_QPS_RTS,
-	WEFT_QPS_SQD, /* weft_qp_drain(): nothing is posted any more; the peer's requests are served */
+	WEFT_QPS_SQD, /* weft_qp_drain(): what is posted waits; the peer's requests are served */
 	WEFT_QPS_ERR, /* weft_qp_status() tells why; what was outstanding comes back flushed */
 };
 enum weft_qps weft_qp_state(const struct weft_qp *qp);
 
 /*
- * Drain: posts are refused (-EAGAIN) from now on, and what is outstanding completes. 0: it has;
+ * Drain: what is posted from now on waits in the queue, and what is outstanding completes. 0: it has;
  * -ETIMEDOUT: not within timeout_ms (0: only look), the state is SQD all the same; -ENOTCONN the QP
- * is in error. Not while another thread posts. weft_qp_resume(): posts are taken again.
+ * is in error. weft_qp_resume(): what waits goes out. Neither while another thread posts.
  */
 int weft_qp_drain(struct weft_qp *qp, uint32_t timeout_ms);
 int weft_qp_resume(struct weft_qp *qp); /* -ENOTCONN */
 
 /*
- * An orderly end: drain, then tell the peer, and the QP is in ERR with nothing flushed. -ETIMEDOUT
+ * An orderly end: drain, then tell the peer, and the QP is in ERR with nothing flushed but what was
+ * posted since it was drained. -ETIMEDOUT
  * as above: it is in SQD and still connected, to be tried again, resumed or aborted. -ENOTCONN.
  */
 int weft_qp_disconnect(struct weft_qp *qp, uint32_t timeout_ms);

@@ -43,6 +43,7 @@ gone idle__the_earliest $i 'at < c->idle_at'
 
 # ---- the timer, and what ends a QP ----
 swap tick__quiet $c 'weft_ctl_outstanding(c->qp[i])' 0
+swap tick__quiet $c '&qp->told' '&qp->prod'
 gone tick__looks $c 'done != qp->seen_done || una != qp->seen_una'
 gone tick__time_out $c 'una != qp->seen_una'
 gone tick__time_out $c 'done != qp->seen_done'
@@ -145,6 +146,7 @@ gone state__in_error $s 'weft_qp_state(qp) == WEFT_QPS_ERR' "$at, true"
 gone state__in_error $s 'weft_qp_state(qp) == WEFT_QPS_ERR' "$at, false"
 cut state__drain $s '__atomic_store_n(&qp->drained, true, __ATOMIC_RELEASE)'
 cut state__drain $s '__atomic_store_n(&qp->drained, false, __ATOMIC_RELEASE)'
+cut state__drain $s 'weft_post_held(qp)'
 gone state__drain $s 'weft_ctl_outstanding(qp)'
 gone state__drain $s 'weft_now_ns() >= until'
 gone state__drain $s 'weft_qp_state(qp) == WEFT_QPS_ERR' 'return weft_qp_state(qp) == WEFT_QPS_ERR'

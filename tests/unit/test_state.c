@@ -15,7 +15,7 @@ static int fake_usleep(useconds_t us);
 
 static uint64_t now;
 static unsigned left; /* sleeps until nothing is outstanding any more */
-static unsigned stopped, ended;
+static unsigned stopped, ended, held;
 static int dies;   /* the QP fails in that sleep, counted down */
 static bool raced; /* somebody else is about to carry its failure out */
 static char said[200];
@@ -42,6 +42,13 @@ uint64_t weft_now_ns(void)
 bool weft_ctl_outstanding(const struct weft_qp *q)
 {
 	return !q->status && left;
+}
+
+void weft_post_held(struct weft_qp *q)
+{
+	/* or it would wait for ever */
+	assert_false(q->drained);
+	held++;
 }
 
 enum weft_wc_status weft_qp_status(const struct weft_qp *q)
@@ -103,7 +110,7 @@ static int setup(void **state)
 	qp.num = 0x30001;
 	qp.ring = &ring;
 	now = 1000000;
-	left = dies = stopped = ended = 0;
+	left = dies = stopped = ended = held = 0;
 	raced = false;
 	return 0;
 }
@@ -120,8 +127,10 @@ static void state__drain(void **state)
 	assert_true(left > 0 && now >= 11000000 && now < 13000000);
 	assert_int_equal(weft_qp_drain(&qp, 1000), 0);
 	assert_int_equal(weft_qp_state(&qp), WEFT_QPS_SQD);
+	assert_int_equal(held, 0);
 	assert_int_equal(weft_qp_resume(&qp), 0);
 	assert_int_equal(weft_qp_state(&qp), WEFT_QPS_RTS);
+	assert_int_equal(held, 1);
 	/* it fails meanwhile: then nothing is outstanding either */
 	left = 100;
 	dies = 5;

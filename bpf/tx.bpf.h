@@ -30,9 +30,9 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 {
 	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
 	const struct weft_mr_ent *mr;
+	enum weft_take take = WEFT_TAKE_NO;
 	const struct weft_seg *seg;
 	struct weft_ack a;
-	int take = 0;
 	__u32 len;
 
 	if (!wk || !q || !ctl || !st)
@@ -43,16 +43,14 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 	if (wk->pkt.ce)
 		wk->pkt.u.h.flags |= WEFT_F_CE;
 	ack_of(wk, &a);
-	bpf_spin_lock(&q->lock);
 	/* or it is dropped as a whole below */
 	if (weft_tx_sane(&q->tx, &a))
 		take = weft_tx_take(&q->tx, a.psn, len, &wk->seg);
-	bpf_spin_unlock(&q->lock);
-	if (take < 0 || len > WEFT_PAYLOAD_MAX) {
+	if (take == WEFT_TAKE_BAD || len > WEFT_PAYLOAD_MAX) {
 		st->drop.length++;
 		return -1;
 	}
-	if (!take)
+	if (take != WEFT_TAKE_YES)
 		return 0;
 	mr = local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE);
 	if (!mr || place(ctx, mr->pool, mr->off + seg->loff, wk->pkt.hl, len)) {

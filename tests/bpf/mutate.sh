@@ -103,7 +103,7 @@ inv I4 gone strict__far_ahead $c/rx_track.h 'weft_psn_diff(psn, *(volatile __u32
 gone strict__write $r 'in_order(ctl, p)' '(rx, bpf_ntohl(p->u.h.psn)) || in_order(ctl, p)'
 gone strict__write $r 'in_order(ctl, p)' 'last || in_order(ctl, p)'
 swap ack__no_cq $r 'last' 0 'told = last'
-cut ack__whole_word $r 'wk->out.h.ack.sack |= bpf_cpu_to_be64(weft_psn_bit(psn))'
+swap ack__whole_word $r 'weft_psn_bit(psn)' 0 'wk, 0, weft_psn_bit(psn)'
 gone strict__free $r '(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE' $'(p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)) != WEFT_F_FREE)'
 swap strict__free $r '(WEFT_F_FREE | WEFT_F_LAST)' WEFT_F_FREE 'p->u.h.flags & (WEFT_F_FREE | WEFT_F_LAST)'
 cut strict__marks $c/tx_claim.h 'weft_tx_mark_free(tx, out)'
@@ -123,8 +123,8 @@ gone strict__overtaken $c/tx_score.h 'tx->strict && !weft_tx_mixed(tx)'
 
 # ---- what it answers ----
 gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'
-cut ack__echoes $r 'u->h.ev = p->u.h.ev'
-cut ack__echoes $r 'u->h.ts = p->u.h.ts'
+swap ack__echoes $r 'p->u.h.ev' 0
+swap ack__echoes $r 'p->u.h.ts' 0
 gone ack__ce $r 'wk->pkt.ce'
 gone ack__psn_wrap $r 'arrived' $'if (arrived) {\n\t\tWRITE_ONCE'
 gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
@@ -360,18 +360,18 @@ cut post__atomics $c/tx_claim.h 'tx->atomics_out++'
 
 # ---- what is believed of answers ----
 gone reply__ce $t 'wk->pkt.ce'
-gone reply__not_asked_for $t 'take < 0'
-gone reply__once $t '!take'
+gone reply__not_asked_for $t 'take == WEFT_TAKE_BAD'
+gone reply__once $t 'take != WEFT_TAKE_YES'
 swap reply__impossible $t 'weft_tx_sane(&q->tx, &a)' 1
 gone reply__no_place $t 'place(ctx, mr->pool, mr->off + seg->loff, wk->pkt.hl, len)'
 swap reply__no_place $t WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_LOCAL 'local_mr(ctl, seg, WEFT_ACCESS_LOCAL_WRITE)'
 cut reply__placed $t 'wk->answer = 1'
 swap reply__needs_its_own $w 'wk->acked = wk->answer = 0' 'wk->acked = 0'
-gone reply__not_asked_for $c/tx_score.h '!(tx->own[w] & bit)'
+gone reply__not_asked_for $c/tx_score.h '!own' $'if (!own)\n'
 gone reply__not_asked_for $c/tx_score.h 'out->len != len'
-gone reply__taken $c/tx_score.h 'tx->taken[w] & bit' 'if (tx->taken[w] & bit)'
-swap reply__taken $c/tx_score.h '!(tx->taken[weft_psn_word(a->psn)] & own)' 1
-cut reply__atomic $c/tx_score.h 'tx->atomics_out--'
+gone reply__taken $c/tx_score.h 'was.seg_hi & WEFT_SLOT_TAKEN'
+swap reply__taken $c/tx_score.h '!(s->seg_hi & WEFT_SLOT_TAKEN)' 1
+gone reply__atomic $c/tx_score.h 'a->answer && tx->atomics_out'
 swap reply__needs_its_own $c/tx_score.h 'bit & ~own' bit
 cut reply__needs_its_own $c/tx_score.h 'm &= ~tx->own[w]'
 swap reply__needs_its_own $c/tx_score.h '~tx->own[weft_psn_word(a->sack_base)]' '~0ull'

@@ -17,7 +17,7 @@ cut many__placed $v 'at += bpf_ntohl(wk->desc[i].len)'
 inv I5 gone many__refused $v 'unlikely(code)' $'unlikely(code))\n\t\treturn code'
 inv I5 gone many__refused $v 'unlikely(code)' $'unlikely(code))\n\t\t\treturn refuse'
 swap many__refused $v '(code & 0xffff) | i << 16' code
-cut many__refused $r 'wk->out.h.nak.nth = bpf_htonl(nth)'
+cut many__refused $r 'u.h.nak.nth = bpf_htonl(nth)'
 cut many__refused $r 'q->rx.err_nth = nth'
 cut many__refused $c/rx_track.h 'rx->msn += rx->err_nth - rx->err_part'
 cut many__refused $r 'rx_advance(ctl, ring, slot)' $'if (nth)\n\t\t\trx_advance(ctl, ring, slot)'

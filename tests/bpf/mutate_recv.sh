@@ -24,7 +24,7 @@ swap badrecv__piece $x WEFT_ACCESS_LOCAL_WRITE WEFT_ACCESS_ALL
 swap badrecv__piece $x WEFT_NAK_MEMORY 0 '? WEFT_NAK_MEMORY : 0;'
 gone badrecv__no_element $x 'unlikely(!e)'
 swap recv__one $x 'ctl->rq_mask & (WEFT_RQ_DEPTH - 1)' 'WEFT_RQ_DEPTH - 1'
-swap recv__one $x 'flags | WEFT_F_RQ' flags
+swap recv__one $x 'WEFT_F_RQ' 0 'flags |= WEFT_F_RQ |'
 swap recv__imm $x 'h->op == WEFT_OP_SEND ? 0 : WEFT_RQE_WRITE' 0
 gone recv__imm $x 'h->flags & WEFT_F_IMM' 'if (h->flags & WEFT_F_IMM)'
 gone recv__imm $x 'h->flags & WEFT_F_SOL' 'if (h->flags & WEFT_F_SOL)'
@@ -82,4 +82,4 @@ cut rnr__waits $t 'WRITE_ONCE(f.ring->tx_rnrs, f.ring->tx_rnrs + 1)'
 swap rnr__an_ack_ends_it $t 'q->tx.told_rnr' 0 'a.flags & WEFT_F_RQ || q->tx.told_rnr'
 gone takes__resume_doorbell $w 'db.op == WEFT_DB_RESUME' 'if (db.op == WEFT_DB_RESUME)'
 gone takes__resume_doorbell $d 'frame_resize(ctx, frame_len(ctx), hl)'
-cut takes__resume_doorbell $d 'u->h.ack.epoch = bpf_htonl(rq_epoch(ctl, ring))'
+cut takes__resume_doorbell $d 'u.h.ack.epoch = bpf_htonl(rq_epoch(ctl, ring))'

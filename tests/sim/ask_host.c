@@ -31,7 +31,7 @@ void ask_header(struct frame *f, const struct weft_seg *s)
 		recv_header(f, s);
 }
 
-/* Locked, as tx_reply() in bpf/tx.bpf.h; a locked section of its own. */
+/* As tx_reply() in bpf/tx.bpf.h. Here nothing comes in between, so none is stale. */
 static enum step take(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
@@ -44,7 +44,7 @@ static enum step take(struct cpu *cpu)
 		return TX_SCORE;
 	t = weft_tx_take(tx, w->psn, cpu->cur->len, &w->seg);
 	check_take(w->c, w->psn, t, &w->seg);
-	return t > 0 ? TX_PUT : t < 0 ? STEP_END : TX_SCORE;
+	return t == WEFT_TAKE_YES ? TX_PUT : t == WEFT_TAKE_BAD ? STEP_END : TX_SCORE;
 }
 
 static enum step put_rest(struct cpu *cpu)

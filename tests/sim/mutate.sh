@@ -65,13 +65,15 @@ mutant I2-claim rx_track.h 's/return (.*)placed & bit \? WEFT_RX_DUP : WEFT_RX_B
 mutant I2-next rx_track.h '/claimed, ~done/d; s/^\t\t\*\(volatile __u32 \*\)&rx->next = next;/\t\tweft_fetched(__sync_fetch_and_and(\&w->claimed, ~done));\n&/' 'I2: ' --i2
 mutant I2-keep rx_track.h 's/if \(weft_psn_diff\(psn, \*\(volatile __u32 \*\)&rx->next\) < 0\) \{/if (0) {/' 'I2: ' --i2
 mutant I2-back rx_track.h '/^weft_inline void weft_rx_give_back/,/^}/{/^\tweft_fetched/d; /__sync/d}' 'I2: .*stays claimed' --i2
-mutant I2-late tx_score.h 's/^\tif \(tx->nxt - psn - 1 >= WEFT_WIN \|\| (weft_tx_delivered)/\tif (\1/' 'take__' test_core_ask
-mutant I2-over tx_score.h 's/^(\tif \(tx->nxt - psn - 1 >= WEFT_WIN) \|\| weft_tx_delivered\(tx, psn\)\)/\1)/' 'take__' test_core_ask
-mutant I2-asked tx_score.h 's/if \(!\(tx->own\[w\] & bit\)\)/if (0)/' 'I5 .*not asked for'
+mutant I2-late tx_score.h 's/^\t\tif \(\*\(volatile __u32 \*\)&tx->nxt - psn - 1 >= WEFT_WIN \|\| (weft_tx_delivered)/\t\tif (\1/' 'take__' test_core_ask
+mutant I2-over tx_score.h 's/^(\t\tif \(\*\(volatile __u32 \*\)&tx->nxt - psn - 1 >= WEFT_WIN) \|\| weft_tx_delivered\(tx, psn\)\)/\1)/' 'take__' test_core_ask
+mutant I2-asked tx_score.h 's/^\t\tif \(!own\)$/\t\tif (0)/' 'I5 .*not asked for'
 mutant I2-len tx_score.h 's/if \(out->len != len\)/if (0)/' 'I5 .*not asked for'
-mutant I2-taken tx_score.h 's/if \(tx->taken\[w\] & bit\)/if (0)/' 'I2 .*a second answer'
-mutant I2-taking tx_score.h 's/^\ttx->taken\[w\] \|= bit;//' 'I2 .*a second answer'
-mutant I2-anew tx_claim.h 's/^\t\ttx->taken\[w\] &= ~bit;//' 'I2 .*thrown away'
+mutant I2-taken tx_score.h 's/if \(was\.seg_hi & WEFT_SLOT_TAKEN\)/if (0)/' 'I2 .*a second answer'
+mutant I2-taking tx_score.h 's/mine\.seg_hi \|= WEFT_SLOT_TAKEN;/;/' 'I2 .*a second answer'
+mutant I2-mine tx_score.h 's/if \(__sync_val_compare_and_swap\(&s->word, was\.word, mine\.word\) == was\.word\)/if (__sync_val_compare_and_swap(\&s->word, was.word, mine.word) || 1)/' 'take__' test_core_take
+mutant I2-again tx_score.h 's/^\t\twas\.word = \*\(volatile __u64 \*\)&s->word;/\t\twas.word = i ? was.word : *(volatile __u64 *)\&s->word;/' 'take__' test_core_take
+mutant I2-anew tx_claim.h 's/^\ts->seg_hi = tx->seg >> 16;/\ts->seg_hi = (s->seg_hi \& WEFT_SLOT_TAKEN) | tx->seg >> 16;/' 'I2 .*thrown away'
 mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
 mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
@@ -136,7 +138,7 @@ mutant I2-many rx_track.h '/^weft_inline enum weft_rx_verdict weft_rx_keep_many/
 mutant I1-descs host.c 's/f->h\.op == WEFT_OP_WRITES && many_damaged\(f, c\)/0/' 'I[0-9]+ '
 mutant I5-nth tx_score.h 's/^\t\ts->ssn \+= nth;//' 'nak__which' test_core_many
 mutant I5-rest tx_score.h 's/^\t\ts->seg_hi -= nth;//' 'nak__which' test_core_many
-mutant I5-beyond tx_score.h 's/if \(nth <= weft_slot_more\(s\)\) \{/if (1) {/' 'nak__which' test_core_many
+mutant I5-beyond tx_score.h 's/if \(nth && nth <= weft_slot_more\(s\)\) \{/if (1) {/' 'nak__which' test_core_many
 mutant I5-before tx_score.h 's/^\t\ttx->done = weft_slot_ssn\(tx, s\);/\t\t;/' 'nak__which' test_core_many
 mutant I5-part many_host.c 's/return refuse\(cpu, code, w->nth\)/return refuse(cpu, code, 0)/' 'I5 '
 mutant I9-refill tx_host.c 's/else if \(!grown\)/else if (!grown \&\& tx->nlost)/' 'I9 ' --alone
@@ -151,7 +153,7 @@ mutant I10-growing tx_claim.h 's/^\t\td->growing--;/\t\t;/' 'I10 '
 mutant I10-unlist tx_claim.h 's/^\t\tweft_tx_unlist\(tx, s, psn\);//' 'I10 '
 mutant I10-slide tx_score.h 's/^\tweft_tx_slide\(tx\);//' 'exchange' --single
 mutant I10-again tx_score.h 's/^\t\t\tweft_tx_lose\(tx, s, a->psn\);/\t\t\t;/' 'I10 '
-mutant I10-beside tx_score.h 's/^\t\t    !\(tx->taken\[weft_psn_word\(a->psn\)\] & own\)\)/\t\t    1)/' 'own__second' test_core_ask
+mutant I10-beside tx_score.h 's/^\t\t    !\(s->seg_hi & WEFT_SLOT_TAKEN\)\)/\t\t    1)/' 'own__second' test_core_ask
 mutant I10-stays tx_score.h 's/if \(\(!own && !weft_ack_missed\(a\)\) \|\| .*/if (1)/' 'own__plain' test_core_ask
 mutant I11-grace app.c 's/else if \(grace_over\(c\)\)/else/' 'I[0-9]+ '
 mutant I12-seg tx_claim.h 's/s->seg = tx->seg;/s->seg = tx->seg \& 31;/' 'I12 '

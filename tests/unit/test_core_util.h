@@ -90,7 +90,7 @@ static inline void check_books(const struct sender *s)
 
 		lost += l;
 		/* who has taken its answer will say so */
-		if (weft_tx_own(tx, psn) && tx->taken[weft_psn_word(psn)] & weft_psn_bit(psn))
+		if (weft_tx_own(tx, psn) && sl->seg_hi & WEFT_SLOT_TAKEN)
 			continue;
 		if (!weft_tx_delivered(tx, psn) && weft_slot_state(sl) != WEFT_SLOT_OUT && !l)
 			fail_msg("PSN %#x is neither delivered nor out nor lost", psn);

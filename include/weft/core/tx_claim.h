@@ -314,7 +314,6 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		if (!weft_tx_own(tx, psn - 1))
 			tx->puts = psn;
 		tx->own[w] |= bit;
-		tx->taken[w] &= ~bit;
 		if (weft_wqe_atomic(q->op)) {
 			tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)] = psn;
 			q->asn = tx->atomics++;

@@ -140,30 +140,45 @@ weft_inline int weft_tx_sane(const struct weft_tx *tx, const struct weft_ack *a)
 		 weft_psn_diff(a->msn, tx->ends) > 0);
 }
 
-/*
- * An answer of len bytes came for psn, and it is sane: may they be put into memory? 1: yes, at
- * what `out` says, and then weft_tx_ack() with `answer`; nobody else gets a 1 for this PSN, so
- * a late one cannot change memory (I2). 0: it has had its answer. -1: that was not asked for.
- */
-weft_inline int weft_tx_take(struct weft_tx *tx, __u32 psn, __u32 len, struct weft_seg *out)
-{
-	const struct weft_tx_slot *s = &tx->slot[weft_tx_at(psn)];
-	__u64 bit = weft_psn_bit(psn);
-	__u32 w = weft_psn_word(psn);
+enum weft_take {
+	WEFT_TAKE_BAD = -1, /* that was not asked for */
+	WEFT_TAKE_NO = 0,   /* it has had its answer */
+	WEFT_TAKE_YES = 1,  /* put it where `out` says, then weft_tx_ack() with `answer` */
+};
 
-	if (tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn))
-		return 0;
-	if (!(tx->own[w] & bit))
-		return -1;
-	if (tx->taken[w] & bit)
-		return 0;
-	weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
-	if (out->len != len)
-		return -1;
-	tx->taken[w] |= bit;
-	if (weft_wqe_atomic(out->op))
-		tx->atomics_out--;
-	return 1;
+#define WEFT_TAKE_TRIES 4
+
+/*
+ * An answer of len bytes came for psn, and it is sane: may they be put into memory? Nobody else gets
+ * a YES for this PSN, so a late one cannot change memory (I2). Not under the lock: twice with every
+ * packet it would cost READ a tenth of its bandwidth. What the slot says is this PSN's if una,
+ * read behind it, has not passed that; whoever then puts his mark into just this has it, and nothing else
+ * delivers it. If the slot changes all the time it says NO: then it is asked for again.
+ */
+weft_inline enum weft_take weft_tx_take(struct weft_tx *tx, __u32 psn, __u32 len,
+					struct weft_seg *out)
+{
+	struct weft_tx_slot *s = &tx->slot[weft_tx_at(psn)], was, mine;
+	__u32 own = weft_tx_own(tx, psn);
+
+	for (int i = 0; i < WEFT_TAKE_TRIES; i++) {
+		was.word = *(volatile __u64 *)&s->word;
+		tx = weft_after(tx, was.word);
+		if (*(volatile __u32 *)&tx->nxt - psn - 1 >= WEFT_WIN || weft_tx_delivered(tx, psn))
+			return WEFT_TAKE_NO;
+		if (!own)
+			return WEFT_TAKE_BAD;
+		if (was.seg_hi & WEFT_SLOT_TAKEN)
+			return WEFT_TAKE_NO;
+		weft_tx_segment(tx, psn, weft_slot_ssn(tx, &was), weft_slot_seg(&was), out);
+		if (out->len != len)
+			return WEFT_TAKE_BAD;
+		mine.word = was.word;
+		mine.seg_hi |= WEFT_SLOT_TAKEN;
+		if (__sync_val_compare_and_swap(&s->word, was.word, mine.word) == was.word)
+			return WEFT_TAKE_YES;
+	}
+	return WEFT_TAKE_NO;
 }
 
 /*
@@ -179,7 +194,7 @@ weft_inline int weft_tx_nak(struct weft_tx *tx, __u32 psn, __u32 code, __u32 nth
 		return 0;
 	if (tx->err)
 		return 1;
-	if (nth <= weft_slot_more(s)) {
+	if (nth && nth <= weft_slot_more(s)) {
 		s->ssn += nth;
 		s->seg_hi -= nth;
 	}
@@ -297,6 +312,10 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 	own = tx->own[weft_psn_word(a->psn)] & bit;
 	if (weft_psn_diff(a->psn, tx->una) >= 0 && !weft_ack_missed(a))
 		weft_tx_mark(tx, a->psn & ~63u, a->answer ? bit : bit & ~own);
+	/* before una leaves it behind */
+	if (a->answer && tx->atomics_out)
+		tx->atomics_out -=
+			weft_wqe_atomic(tx->wqe[weft_slot_ssn(tx, s) & (WEFT_SQ_DEPTH - 1)].op);
 	if (weft_psn_diff(a->sack_base + 63, tx->una) >= 0) {
 		__s32 lo = weft_psn_diff(tx->una, a->sack_base);
 		__s32 hi = weft_psn_diff(tx->nxt, a->sack_base);
@@ -330,7 +349,7 @@ weft_inline int weft_tx_ack(struct weft_tx *tx, const struct weft_ack *a, __u32 
 			weft_tx_go_back(tx, tx->cum, 1);
 		/* what it asked for is not here, and on no other CPU: ask again */
 		if ((own || weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&
-		    !(tx->taken[weft_psn_word(a->psn)] & own))
+		    !(s->seg_hi & WEFT_SLOT_TAKEN))
 			weft_tx_lose(tx, s, a->psn);
 	} else {
 		tx->surplus++;

@@ -110,15 +110,22 @@ struct weft_wqe {
 struct weft_tx_slot {
 	__u32 ts;         /* when it last went out */
 	__u16 prev, next; /* neighbours in the list of its domain, while it is out */
-	__u16 ssn;        /* which work request: its lower half */
-	__u16 seg;        /* which segment of it: the lower 16 bits */
-	__u8 seg_hi;      /* the rest; or WEFT_SLOT_MANY | how many more it stands for */
-	__u8 tries;       /* transmissions, saturating */
-	__u8 ev;
-	__u8 st; /* enum weft_slot_state | WEFT_SLOT_RESCUED | ordering domain << 4 */
+	union {
+		struct {
+			__u16 ssn; /* which work request: its lower half */
+			__u16 seg; /* which segment of it: the lower 16 bits */
+			__u8 seg_hi; /* the rest, and WEFT_SLOT_TAKEN; or WEFT_SLOT_MANY | how many more */
+			__u8 tries; /* transmissions, saturating */
+			__u8 ev;
+			__u8 st; /* enum weft_slot_state | WEFT_SLOT_RESCUED | ordering domain << 4 */
+		};
+		__u64 word; /* all of that, weft_tx_take() */
+	};
 };
-#define WEFT_SLOT_MANY    0x80 /* in seg_hi: a message has no more than 2^22 segments */
-#define WEFT_SLOT_RESCUED 0x4  /* sent again only because its CPU did not move */
+#define WEFT_SLOT_MANY 0x80 /* in seg_hi: a message has no more than 2^22 segments */
+#define WEFT_SLOT_TAKEN \
+	0x40 /* likewise; its answer is being put into memory. Written with the PSN, then by that */
+#define WEFT_SLOT_RESCUED 0x4 /* sent again only because its CPU did not move */
 
 /* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
 struct weft_tx_dom {
@@ -195,9 +202,8 @@ struct weft_tx {
 	__u64 free[WEFT_WIN_WORDS]; /* in any order; as they were claimed, thus old beyond nxt */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
-	__u64 own[WEFT_WIN_WORDS];   /* delivered only by their own answer, which brings bytes */
-	__u64 taken[WEFT_WIN_WORDS]; /* of those: their answer is being put into memory */
-	__u32 apsn[WEFT_ATOMICS];    /* PSNs of the last atomics */
+	__u64 own[WEFT_WIN_WORDS]; /* delivered only by their own answer, which brings bytes */
+	__u32 apsn[WEFT_ATOMICS];  /* PSNs of the last atomics */
 	struct weft_tx_dom dom[WEFT_DOMAINS];
 	struct weft_tx_slot slot[WEFT_WIN]; /* by weft_tx_at() */
 	struct weft_wqe wqe[WEFT_SQ_DEPTH]; /* private copies, taken with the first segment */
@@ -258,7 +264,7 @@ weft_inline __u32 weft_slot_dom(const struct weft_tx_slot *s)
 
 weft_inline __u32 weft_slot_seg(const struct weft_tx_slot *s)
 {
-	return s->seg | (__u32)s->seg_hi << 16;
+	return s->seg | (__u32)(s->seg_hi & ~WEFT_SLOT_TAKEN) << 16;
 }
 
 /* Whole WRITEs behind that which it stands for as well. */
@@ -270,7 +276,9 @@ weft_inline __u32 weft_slot_more(const struct weft_tx_slot *s)
 /* The work request that it is of: one of the last 2^16 begun. */
 weft_inline __u32 weft_slot_ssn(const struct weft_tx *tx, const struct weft_tx_slot *s)
 {
-	return tx->cons - (__u16)(tx->cons - s->ssn);
+	__u32 cons = *(const volatile __u32 *)&tx->cons; /* it may be on its way, weft_tx_take() */
+
+	return cons - (__u16)(cons - s->ssn);
 }
 
 /*

@@ -36,6 +36,7 @@ struct work {
 	__u32 now;           /* when it was claimed, ticks */
 	__s32 cpu;           /* with V_MOVE */
 	__s32 hand;          /* with V_HAND */
+	__s32 room;          /* with V_REPAIR: what its domain had left for others */
 	__u32 acked;         /* when the ACK was scored, ticks; 0: it was not */
 	__u32 wrote;         /* work requests that it completed */
 	__u32 answer;        /* 1: what it brought is in memory */

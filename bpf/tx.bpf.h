@@ -211,6 +211,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	conf = READ_ONCE(ctl->cwnd);
 	/* in memory: a verifier that knew its values would walk all that follows for each */
 	WRITE_ONCE(wk->hand, -1);
+	wk->room = f.room;
 	/* more than there may be, after convictions that were none: they would go round for ever */
 	if (unlikely(f.room < (__s32)f.cfg->budget - (__s32)f.cfg->hard))
 		WRITE_ONCE(wk->hand, TO_NOBODY);
@@ -259,8 +260,13 @@ STEP int tx_repair(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
-	if (refill_begin(&f, ctl, q, wk))
-		return drop(st, owner);
+	if (refill_begin(&f, ctl, q, wk)) {
+		st->drop.owner++;
+		/* whose turn it is waits no more by now: it shall not wait for ever */
+		return READ_ONCE(wk->hand) >= 0 ? V_HAND : V_DROP;
+	}
+	/* in the books its own place is free by now: that is no room for another */
+	f.room = wk->room;
 	conf = READ_ONCE(ctl->cwnd);
 	bpf_spin_lock(&q->lock);
 	f.delta = -has_tokens(&q->tx);

@@ -147,6 +147,8 @@ gone reply__late_nak $c/tx_score.h 'weft_tx_delivered(tx, psn)' $'weft_tx_delive
 gone score__nak $c/tx_score.h 'tx->err' $'return 0;\n\tif (tx->err)'
 error='c == WEFT_CLAIM_ERROR'
 gone score__lost $w 'v == V_REPAIR'
+swap repair__tells_what_is_complete $t '!READ_ONCE(wk->score.repair)' 1
+cut repair__tells_what_is_complete $t 'publish(tx, f->ring)'
 gone score__corrupt_ring $i "$error" "$error"$')\n\t\tpublish_err'
 gone fill__corrupt_ring_wakes $t "f->$error" "wk->score.progress || f->$error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
@@ -184,7 +186,6 @@ gone fill__last_goes_out $w 'wk->left' 'if (wk->left || !wk->held'
 gone fill__last_goes_out $w '!wk->held'
 cut fill__last_goes_out $w 'wk->held = 0' $'\twk->held = 0;\n\treturn XDP_PASS;'
 cut fill__last_goes_out $w 'wk->left = wk->held = 0'
-
 gone grow__unmade_are_forgotten $k 'now - wk->asked > WEFT_TICKS_US(1000)'
 swap grow__unmade_are_forgotten $k 'now - wk->asked > WEFT_TICKS_US(1000)' 1
 
@@ -307,6 +308,8 @@ swap wait__passes_over $d 'i < HAND_TRIES' 1 'wk->hand = i < HAND_TRIES'
 inv I9 swap wait__passes_over $d 'i <= HAND_TRIES' 'i < HAND_TRIES'
 swap wait__gives_way_before_it_grows $t '!yield' 1 '!yield && tx->inflight'
 gone share__crowds $t 'crowds(f->cfg, f->run, tx, f->dom)'
+inv I9 gone repair__of_who_is_gone $t "$hand >= 0" "return $hand >= 0"
+cut repair__makes_no_room $t 'f.room = wk->room'
 swap share__crowds $k 'active > 1' 1 'return active > 1'
 out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
 swap share__crowds $k "$out" "${out/>=/>}"

@@ -201,7 +201,6 @@ static enum step repair(struct cpu *cpu)
 	int was = tx->inflight != 0;
 
 	look_ahead(w);
-	w->room = room_of(&W.host[cpu->host], w->dom);
 	weft_tx_repair(tx, w->now, c->conf, &w->score);
 	account(&W.host[cpu->host], w->score.dom, w->score.freed, 0, 0);
 	return refill(cpu, was);

@@ -115,6 +115,9 @@ STEP int claim_more(const struct weft_qpctl *ctl, struct work *wk, struct weft_s
 			break;
 		/* all of it was delivered, and out of the way now */
 	}
+	/* some may be left: they must not keep the hint up */
+	if (c == WEFT_CLAIM_WINDOW)
+		weft_ring_absorb(&q->tx, ring);
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 	account(run, from, freed, dom, c == WEFT_CLAIM_OK);

@@ -242,6 +242,7 @@ gone grow__rescue $w 'v == V_AGAIN'
 swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) > (__s32)(2 * weft_reo_wnd(&tx->rtt))' 1
 swap grow__rescue_nothing_else $c/tx_claim.h 'from != dom' 1
 swap grow__rescue_of_a_slot $i 'i < 2' 'i < 1'
+cut grow__rescue_of_some $i 'weft_ring_absorb(&q->tx, ring)'
 
 # ---- where the application posts ----
 gone share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload'

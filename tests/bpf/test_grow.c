@@ -321,6 +321,32 @@ static void grow__rescue_of_a_slot(void **state)
 }
 
 /*
+ * Of tokens that are only missing eight at most are given up at once, and another stands where the next
+ * packet belongs: it is over with this token, and the next post must ring.
+ */
+static void grow__rescue_of_some(void **state)
+{
+	(void)state;
+	BOTH(q)
+	{
+		struct weft_tx_slot *s = &tx.slot[weft_tx_at(0)];
+
+		block(q, 9, 0x1ff);
+		/* the oldest went out again, behind the others */
+		weft_tx_unlist(&tx, s, 0);
+		weft_tx_list(&tx, s, 0, s->ts, 1);
+		tx.hint = q->ring->hint = 1;
+		fx_tx_set(q, &tx);
+		doorbell_frame(&f, WEFT_DB_FILL, q->ctl->qpn, 60);
+		assert_int_equal(fx_run(FX_FILL, &f), XDP_DROP);
+		expect_counters("drop.template");
+		expect_books(q, 0, 1);
+		assert_int_equal(q->ring->hint, 0);
+		assert_int_equal(TX_AFTER(q)->hint, 0);
+	}
+}
+
+/*
  * On a CPU that no doorbell comes to, too, clones that could not be made are awaited for a moment
  * only: here the two of the first ACK.
  */
@@ -364,5 +390,6 @@ const struct CMUnitTest fx_tests_grow[] = {
 	FX_TEST(grow__rescue),
 	FX_TEST(grow__rescue_nothing_else),
 	FX_TEST(grow__rescue_of_a_slot),
+	FX_TEST(grow__rescue_of_some),
 	FX_END,
 };

@@ -215,6 +215,8 @@ static enum step again(struct cpu *cpu)
 
 	w->wnd = window(h, tx);
 	claim_or(h, w, 1);
+	if (w->claim == WEFT_CLAIM_WINDOW)
+		weft_ring_absorb(tx, &w->c->ring);
 	h->active += (tx->inflight != 0) - was;
 	if (w->claim != WEFT_CLAIM_OK)
 		return gone(w);

@@ -147,6 +147,9 @@ gone reply__late_nak $c/tx_score.h 'weft_tx_delivered(tx, psn)' $'weft_tx_delive
 gone score__nak $c/tx_score.h 'tx->err' $'return 0;\n\tif (tx->err)'
 error='c == WEFT_CLAIM_ERROR'
 gone score__lost $w 'v == V_REPAIR'
+cut score__lost $t 'account(f.run, wk->score.dom, wk->score.freed, f.dom, 0)'
+cut score__lost $t 'st->count.lost += wk->score.lost'
+cut strict__again $t 'account_delta(f.run, f.delta)'
 swap repair__tells_what_is_complete $t '!READ_ONCE(wk->score.repair)' 1
 cut repair__tells_what_is_complete $t 'publish(tx, f->ring)'
 gone score__corrupt_ring $i "$error" "$error"$')\n\t\tpublish_err'
@@ -205,6 +208,8 @@ swap bell__budget $k '(__s32)cfg->hard' 0x7fffffff 'if (READ_ONCE(*used) < (__s3
 gone bell__corrupt_ring $d "$error" "$error"$')\n\t\t\tn = 0'
 swap bell__look $w 'db.op == WEFT_DB_LOOK' 1 'if (db.op == WEFT_DB_LOOK)'
 gone bell__look $w 'db.op == WEFT_DB_LOOK'
+cut bell__look $d 'account(run, wk->score.dom, wk->score.freed, wk->score.dom, 0)'
+cut bell__look $d 'account_delta(run, delta)' $'account_delta(run, delta);\n\tst->count.lost'
 
 # ---- how many it starts, and where ----
 gone grow__within_the_share $k 'mine + 2 > domain_share(doms, wnd)'

@@ -400,6 +400,7 @@ static void strict__again(void **state)
 		expect_bytes(&TX_AFTER(q)->path, &path, sizeof(path));
 		assert_int_equal(TX_AFTER(q)->losses, 0);
 		assert_int_equal(TX_AFTER(q)->inflight, 1);
+		assert_int_equal(fx.after.run.active, 1);
 		assert_int_equal(q->ring->sq_done, 0);
 		memset(fx.run, 0, sizeof(*fx.run));
 	}

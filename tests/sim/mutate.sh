@@ -221,6 +221,7 @@ mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return
 mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(!weft_slot_stuck\(tx, s, now\)\)/if (0)/' 'storm '
 mutant storm-turn tx_score.h 's/^\ttx->turn = tx->nxt;//' 'turn__' test_core_order
+mutant I10-free tx_score.h 's/^\ttx->nfree \+= .*/\t;/' 'seq__of_what_is_free' test_core_strict
 mutant I15-repair tx_score.h 's/r->repair = .*/r->repair = 0;/' 'exchange' --single
 mutant storm-own tx_claim.h 's/return from != dom && d->out/return d->out/' 'storm '
 mutant I4-strict rx_track.h '/weft_rx_take_next/,/^}/s/->next\) > 0\)/->next) > 1)/' 'I4 .*strict'

@@ -395,6 +395,24 @@ static void seq__of_what_asks(void **state)
 	test_free(s);
 }
 
+/* A peer that refuses what is free of order lies; it may go again before the repair, and is in the books. */
+static void seq__of_what_is_free(void **state)
+{
+	struct sender *s = strict_new(0);
+	struct weft_ack a = { .ts = T0, .seq = 1 };
+
+	(void)state;
+	s->tx.frees = 1;
+	post(s, WEFT_FREE_SEGS * PAYLOAD);
+	claim_n(s, 2, T0, 0);
+	assert_int_equal(weft_tx_ack(&s->tx, &a, T0 + RTT, 0, &s->score), 0);
+	assert_int_equal(s->score.repair, 1);
+	assert_int_equal(s->tx.nfree, 1);
+	goes(s, 0, 1, T0 + RTT);
+	assert_int_equal(s->tx.nfree, 0);
+	test_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -410,6 +428,7 @@ int main(void)
 		cmocka_unit_test(seq__of_what_is_delivered),
 		cmocka_unit_test(seq__of_what_is_lost),
 		cmocka_unit_test(seq__of_what_asks),
+		cmocka_unit_test(seq__of_what_is_free),
 		cmocka_unit_test(seq__with_a_lagging_cum),
 	};
 

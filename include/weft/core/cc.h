@@ -7,11 +7,12 @@
 
 /*
  * An algorithm sees these events and answers with a window in packets. It runs
- * under the QP's transmit lock: no helper, no loop without a bound.
+ * under the QP's transmit lock: no helper, no loop without a bound. What an ACK shows to be lost is
+ * an event of its own behind it, which is no ACK and has no rtt; one with nothing in it is a mere look.
  */
 struct weft_cc_event {
 	__u32 now, rtt; /* ticks */
-	__u32 lost;     /* packets convicted with this event */
+	__u32 lost;     /* packets convicted with this event; none with an ACK */
 	__u32 inflight; /* before the event */
 	__u8 acked;     /* a packet was acknowledged */
 	__u8 ce;        /* with an ECN mark */

@@ -137,11 +137,13 @@ weft_inline __u32 weft_tx_deficit(const struct weft_tx *tx, const struct weft_wq
 }
 
 /*
- * The PSN window is full because the tokens of another CPU do not come back: it
+ * Rescue: the PSN window is full because the tokens of another CPU do not come back: it
  * has been busy with something else for long. Send its oldest from here instead
  * of waiting; what of it was delivered meanwhile needs no sending. Nothing is
  * deemed lost, so nothing is learnt about the network.
  */
+
+/* Its domain, by what domain dom knows; dom: it knows of none. */
 weft_inline __u32 weft_tx_stuck_in(const struct weft_tx *tx, __u32 dom)
 {
 	__u32 from = weft_slot_dom(&tx->slot[weft_tx_at(tx->una)]);

@@ -196,8 +196,8 @@ struct weft_tx {
 	__u8 home;      /* domain of what is to come in order */
 	__u8 free_now; /* 1: the work request being cut is free of order, but for its message's end */
 	__u8 pad1;
-	__u32 nfree; /* of what is lost, how many are free; as of the last ACK or time-out, and */
-	__u32 turn;  /* the first that is not */
+	__u32 nfree; /* of what is lost, how many are free, or more; exact behind weft_tx_settle() */
+	__u32 turn;  /* the first that is not, as of then; nobody's when others were lost since */
 	__u32 pad2[11];
 	__u64 free[WEFT_WIN_WORDS]; /* in any order; as they were claimed, thus old beyond nxt */
 	__u64 delivered[WEFT_WIN_WORDS];

@@ -3,7 +3,7 @@
 #ifndef WEFT_TELEMETRY_BPF_H
 #define WEFT_TELEMETRY_BPF_H
 
-#include "frame.bpf.h"
+#include "header.bpf.h"
 
 static __always_inline bool tele_on(void)
 {

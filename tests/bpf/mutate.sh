@@ -132,8 +132,8 @@ swap target__wrong_key $r 'first' 1 $'if (first) {\n\t\t/* those'
 swap ack__psn_wrap $r 'weft_rx_commit(rx, bpf_ntohl(p->u.h.psn))' '(weft_rx_commit(rx, bpf_ntohl(p->u.h.psn)), 0)'
 gone ack__whole_word $c/rx_track.h '!~(was | bit)'
 gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
-swap ack__csum_never_zero $f 'c ? c : 0xffff' c
-gone ack__headers_are_fresh $f '~fold((__u64)ctl->ipsum + ip->tot_len)'
+swap ack__csum_never_zero bpf/header.bpf.h 'c ? c : 0xffff' c
+gone ack__headers_are_fresh bpf/header.bpf.h '~fold((__u64)ctl->ipsum + ip->tot_len)'
 
 # ---- what the sender believes ----
 gone score__unsent $c/tx_score.h '(__s32)age < 1'

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Failure drill: processes, links and devices of four hosts come and go at random while all write to, read
-# from, send to and count at all. DRILL_SECS=75 and SEED=N from the environment; the schedule is a function of the seed.
+# from, send to and count at all. DRILL_SECS=120 and SEED=N from the environment; the schedule is a function of the seed.
 # shellcheck source-path=SCRIPTDIR source=tap.sh source=drill.sh source=drill_faults.sh disable=SC2034,SC2004
 set -u
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/drill.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/drill_faults.sh"
 
-DRILL_SECS=${DRILL_SECS:-75}
+DRILL_SECS=${DRILL_SECS:-120}
 # What is promised, ms: an error at whoever lost his own interface, or the other process. Where a
 # time-out of 1 s tells, the process must get a CPU among all the others: test_faults.sh, where it is
 # alone, holds it to that second.

@@ -315,7 +315,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	if (weft_wqe_own(q->op)) {
 		if (!weft_tx_own(tx, psn - 1))
 			tx->puts = psn;
-		tx->own[w] |= bit;
+		/*
+		 * The bit, which is clear here; and behind una's store, before the slot's: who takes an
+		 * answer reads those the other way round, without the lock.
+		 */
+		weft_fetched(__sync_fetch_and_add(&tx->own[w], bit));
 		if (weft_wqe_atomic(q->op)) {
 			tx->apsn[tx->atomics & (WEFT_ATOMICS - 1)] = psn;
 			q->asn = tx->atomics++;

@@ -81,7 +81,7 @@ mutant I3-done tx_score.h 's/tx->cons : (weft_slot_ssn.*);/tx->cons : \1 + 1;/' 
 mutant I3-own tx_score.h 's/a->answer \? bit : bit & ~own/bit/' 'I3 '
 mutant I3-cum tx_score.h 's/^\t\tm &= ~tx->own\[w\];//' 'I3 '
 mutant I3-bits tx_score.h 's/a->sack & ~tx->own\[weft_psn_word\(a->sack_base\)\] &/a->sack \&/' 'I[23] '
-mutant I3-ask tx_claim.h 's/^\t\ttx->own\[w\] \|= bit;//' 'I[23] '
+mutant I3-ask tx_claim.h 's/^\t\tweft_fetched\(__sync_fetch_and_add\(&tx->own\[w\], bit\)\);/\t\t;/' 'I[23] '
 mutant I3-write tx_claim.h 's/^\t\ttx->own\[w\] &= ~bit;/\t\t;/' 'take__place' test_core_ask
 mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(w->claimed | (weft_psn_bit/' 'I[348] '
 mutant I4-commit rx_track.h 's/ \|\| (.*)rx->nlast != 0;/;/' 'I10 .*not finished|I1 |I4 '

@@ -151,7 +151,7 @@ enum weft_take {
 /*
  * An answer of len bytes came for psn, and it is sane: may they be put into memory? Nobody else gets
  * a YES for this PSN, so a late one cannot change memory (I2). Not under the lock: twice with every
- * packet it would cost READ a tenth of its bandwidth. What the slot says is this PSN's if una,
+ * packet it would cost READ some 6% of its bandwidth. What the slot says is this PSN's if una,
  * read behind it, has not passed that; whoever then puts his mark into just this has it, and nothing else
  * delivers it. If the slot changes all the time it says NO: then it is asked for again.
  */

@@ -14,7 +14,7 @@
 
 /* An enum, for the BTF of every object: it tells who finds a program loaded what that speaks. */
 enum weft_abi_version {
-	WEFT_ABI = 10,
+	WEFT_ABI = 11,
 };
 
 /* Registered memory: chunks of mmapable array maps. */

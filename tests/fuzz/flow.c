@@ -179,15 +179,20 @@ uint32_t flow_sent(struct flow *fl, const struct frame *f)
 	    (h->op == WEFT_OP_DATA || h->op == WEFT_OP_SEND ? FX_S_LEN : FX_T_LEN))
 		fuzz_fail("I5: message %u at %u is not in the local MR", m, moff);
 	if (i == fl->cut) {
-		uint32_t want_m = 0, want_off = 0;
+		uint32_t want_m = i ? fl->psn[i - 1].msn + fl->psn[i - 1].last : 0;
+		uint32_t nth = moff / FX_FULL, segs = (fl->msg[m].len + FX_FULL - 1) / FX_FULL;
 
-		if (i) {
-			want_m = fl->psn[i - 1].msn + fl->psn[i - 1].last;
-			want_off =
-				fl->psn[i - 1].last ? 0 : fl->psn[i - 1].moff + fl->psn[i - 1].len;
-		}
-		if (m != want_m || moff != want_off || moff + len > fl->msg[m].len)
+		if (!i || fl->psn[i - 1].last)
+			fl->begin = i;
+		if (!segs)
+			segs = 1;
+		/* each segment once, in any order, but the last at last */
+		if (m != want_m || moff % FX_FULL || nth >= segs ||
+		    (!atomic && moff + len != (nth + 1 < segs ? moff + FX_FULL : fl->msg[m].len)) ||
+		    (nth + 1 == segs) != (i + 1 - fl->begin == segs) ||
+		    fl->psn[fl->begin + nth].tiled)
 			fuzz_fail("I12: PSN %u is %u bytes of message %u at %u", i, len, m, moff);
+		fl->psn[fl->begin + nth].tiled = true;
 		fl->psn[i].msn = m;
 		fl->psn[i].moff = moff;
 		fl->psn[i].len = len;

@@ -11,6 +11,7 @@
 struct flow {
 	struct fx_qp *q;
 	uint32_t posted, cut; /* messages; PSNs sent for the first time */
+	uint32_t begin;       /* first PSN of the message that is being sent */
 	uint32_t prefix;      /* PSNs acknowledged without a gap */
 	uint32_t prefix_msgs; /* messages that end there or before */
 	uint32_t writes;      /* messages posted that are WRITEs or SENDs */
@@ -26,6 +27,7 @@ struct flow {
 		uint32_t msn, moff;
 		uint16_t len;
 		bool last, acked, placed;
+		bool tiled; /* of all that follow from the first PSN of a message, by segment: has one */
 		bool own;     /* READ or atomic: its answer counts, and nothing else */
 		uint64_t was; /* what the atomic found */
 	} psn[FLOW_PSNS];

@@ -35,6 +35,35 @@ struct msg_rec *msg_of(struct conn *c, const struct psn_rec *r)
 	return &c->msg[r->ssn - c->msn0];
 }
 
+/*
+ * I12: the PSNs of a work request are one behind the other, and each is another segment of it, in any
+ * order, but the last of them the last; in that of the bytes where these must appear so (I4).
+ */
+static int cut_right(struct conn *c, const struct weft_seg *s, uint32_t idx)
+{
+	struct psn_rec *r = &c->psn[idx];
+	struct msg_rec *m = &c->msg[s->msn - c->msn0];
+	uint32_t at = s->moff - m->moff, nth = at / W.p.payload;
+	uint32_t segs = m->len ? (m->len + W.p.payload - 1) / W.p.payload : 1;
+
+	if (!m->cut) {
+		m->begin = idx;
+		if (idx && (!r[-1].end || r[-1].ssn + r[-1].more + 1 != r->ssn))
+			return 0;
+	} else if (r[-1].ssn != r->ssn || r[-1].end) {
+		return 0;
+	}
+	if (s->moff < m->moff || at % W.p.payload || nth >= segs || m->begin + nth >= SIM_SEGS ||
+	    s->loff - m->loff != at || s->roff - m->roff != at ||
+	    s->len != (nth + 1 < segs ? W.p.payload : m->len - at))
+		return 0;
+	if (c->tiled[m->begin + nth]++ || (nth + 1 == segs) != (m->cut + 1 == segs) ||
+	    (W.p.strict && !(s->flags & WEFT_F_FREE) && nth + 1 < segs && nth != m->cut))
+		return 0;
+	m->cut++;
+	return 1;
+}
+
 /* I10: within the window. I12: a PSN means the same bytes for ever, and new ones tile messages. */
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 {
@@ -79,12 +108,8 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 			       .op = s->op,
 			       .end = s->moff + s->len == m->moff + m->len,
 			       .last = s->flags & WEFT_F_LAST };
-	if (s->loff - m->loff != s->moff - m->moff || s->roff - m->roff != s->moff - m->moff ||
-	    s->moff < m->moff || s->moff + s->len > m->moff + m->len ||
-	    (s->len < W.p.payload && !r->end) || (s->flags & WEFT_F_RETX) ||
-	    r->last != (s->moff + s->len == m->mlen) ||
-	    (idx && !r[-1].end && (r[-1].ssn != r->ssn || r[-1].moff + r[-1].len != r->moff)) ||
-	    (idx && r[-1].end && (r[-1].ssn + r[-1].more + 1 != r->ssn || r->moff != m->moff)))
+	if ((s->flags & WEFT_F_RETX) || r->last != (s->moff + s->len == m->mlen) ||
+	    !cut_right(c, s, idx))
 		fail("I12", "qp %u: PSN %u is cut wrong", c->id, idx);
 	c->cut++;
 	if (r->end)

@@ -73,7 +73,7 @@ mutant I2-taken tx_score.h 's/if \(was\.seg_hi & WEFT_SLOT_TAKEN\)/if (0)/' 'I2 
 mutant I2-taking tx_score.h 's/mine\.seg_hi \|= WEFT_SLOT_TAKEN;/;/' 'I2 .*a second answer'
 mutant I2-mine tx_score.h 's/if \(__sync_val_compare_and_swap\(&s->word, was\.word, mine\.word\) == was\.word\)/if (__sync_val_compare_and_swap(\&s->word, was.word, mine.word) || 1)/' 'take__' test_core_take
 mutant I2-again tx_score.h 's/^\t\twas\.word = \*\(volatile __u64 \*\)&s->word;/\t\twas.word = i ? was.word : *(volatile __u64 *)\&s->word;/' 'take__' test_core_take
-mutant I2-anew tx_claim.h 's/^\ts->seg_hi = tx->seg >> 16;/\ts->seg_hi = (s->seg_hi \& WEFT_SLOT_TAKEN) | tx->seg >> 16;/' 'I2 .*thrown away'
+mutant I2-anew tx_claim.h 's/^\ts->seg_hi = seg >> 16;/\ts->seg_hi = (s->seg_hi \& WEFT_SLOT_TAKEN) | seg >> 16;/' 'I2 .*thrown away'
 mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
 mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
@@ -156,7 +156,13 @@ mutant I10-again tx_score.h 's/^\t\t\tweft_tx_lose\(tx, s, a->psn\);/\t\t\t;/' '
 mutant I10-beside tx_score.h 's/^\t\t    !\(s->seg_hi & WEFT_SLOT_TAKEN\)\)/\t\t    1)/' 'own__second' test_core_ask
 mutant I10-stays tx_score.h 's/if \(\(!own && !weft_ack_missed\(a\)\) \|\| .*/if (1)/' 'own__plain' test_core_ask
 mutant I11-grace app.c 's/else if \(grace_over\(c\)\)/else/' 'I[0-9]+ '
-mutant I12-seg tx_claim.h 's/s->seg = tx->seg;/s->seg = tx->seg \& 31;/' 'I12 '
+mutant I12-seg tx_claim.h 's/s->seg = seg;/s->seg = seg \& 31;/' 'I12 '
+mutant I12-cut tx_cut.h 's/^\tfrom->run_end -= n;//' 'I12 .*cut wrong'
+mutant I12-last tx_claim.h 's/^\t\ttx->last\[w\] \|= bit;//' 'I[0-9]+ '
+mutant I4-end tx_cut.h 's/n = last - tx->cut;/n = last + 1 - tx->cut;/' 'I(4|12) '
+mutant I4-rest tx_cut.h 's/^\tif \(!runs\)$/\tif (1)/' 'I(4|12) '
+mutant I4-run tx_cut.h 's/tx->strict & ~tx->free_now & 1 \? 1 : //' 'I(4|12) '
+mutant I12-anew tx_claim.h 's/tx->seg = tx->cut = 0;/tx->seg = 0;/' 'I12 '
 mutant I12-stale tx_claim.h 's/weft_psn_diff\(prod, tx->cons\) <= 0/prod == tx->cons/' 'I12 |I5 |I10 |I1 ' '--first --seeds 2000'
 mutant I12-operand tx_claim.h 's/^\t\tq->operand = src->operand;//' 'I12 '
 mutant I13-ttl host.c 's/^\tf->ttl = SIM_TTL;/\tf->ttl = f->ttl ? f->ttl : SIM_TTL;/' 'I13 '

@@ -119,6 +119,8 @@ struct msg_rec { /* a work request: a message, or part of one */
 	uint64_t loff, roff, operand, compare;
 	uint64_t least;    /* of FADD: the word was no less when this was posted */
 	uint32_t len, end; /* end: records up to its last segment, plus one; 0 not yet cut */
+	uint32_t begin;    /* record of the first of its PSNs, whichever segment that is */
+	uint32_t cut;      /* segments that have a PSN */
 	uint32_t moff, mlen, rkey;
 	uint32_t rsn;                          /* number of the receive that it takes */
 	uint16_t first;                        /* work request that its message begins with */
@@ -191,6 +193,8 @@ struct conn {
 	uint8_t heard, refused, may_probe;
 	uint64_t grace[SIM_HOSTS][SIM_CPUS]; /* frames each CPU must have finished */
 	struct psn_rec psn[SIM_SEGS];
+	uint8_t tiled
+		[SIM_SEGS]; /* has a PSN: a work request's segments, in their order, from its `begin` on */
 	struct msg_rec msg[SIM_MSGS];
 	struct msg_end ends[SIM_MSGS];
 	uint16_t write_end[SIM_MSGS];  /* last work request of each WRITE or SEND */

@@ -3,6 +3,7 @@
 #ifndef WEFT_CORE_TX_CLAIM_H
 #define WEFT_CORE_TX_CLAIM_H
 
+#include <weft/core/tx_cut.h>
 #include <weft/core/tx_order.h>
 
 /* A segment to send. */
@@ -219,7 +220,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 {
 	struct weft_tx_slot *s;
 	struct weft_wqe *q;
-	__u32 psn, w;
+	__u32 psn, seg, w;
 	__u64 bit;
 
 	out->freed = 0;
@@ -326,18 +327,22 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 			tx->atomics_out++;
 		}
 	}
+	seg = weft_tx_cut(tx, q, dom);
 	s->ssn = tx->cons;
-	s->seg = tx->seg;
-	s->seg_hi = tx->seg >> 16;
+	s->seg = seg;
+	s->seg_hi = seg >> 16;
 	s->tries = 0;
 	s->st = WEFT_SLOT_IDLE;
 	if (!tx->seg) {
 		tx->msgs++;
 		tx->bytes += q->len;
 	}
-	if (weft_tx_segment(tx, psn, tx->cons, tx->seg, out)) {
+	if (tx->last[w] & bit)
+		tx->last[w] &= ~bit;
+	if (weft_tx_segment(tx, psn, tx->cons, seg, out)) {
+		tx->last[w] |= bit;
 		tx->cons++;
-		tx->seg = 0;
+		tx->seg = tx->cut = 0;
 	} else {
 		tx->seg++;
 	}

@@ -105,23 +105,29 @@ weft_inline int weft_tx_cum_news(const struct weft_tx *tx, __u32 cum)
 /*
  * Move una over what is known to be delivered, and done with it. The peer's cum
  * may lag behind its SACKs (the ACK that would tell is lost, or it has not
- * advanced yet), and with every token home nobody would ever ask again.
+ * advanced yet), and with every token home nobody would ever ask again. Which work request una
+ * is of is in its slot, on a line that the CPU which sent it keeps: that is looked at behind
+ * the end of one only.
  */
 weft_inline void weft_tx_slide(struct weft_tx *tx)
 {
 	__u32 una = tx->una;
+	__u64 ends = 0;
 
 	for (int i = 0; i <= WEFT_WIN_WORDS && una != tx->nxt; i++) {
 		__u32 w = weft_psn_word(una), lo = una & 63;
 		__u32 hi = weft_ctz(~(tx->delivered[w] | (weft_psn_bit(una) - 1)));
 
 		tx->delivered[w] &= ~weft_mask(lo, hi);
+		ends |= tx->last[w] & weft_mask(lo, hi);
 		una += hi - lo;
 		if (hi < 64)
 			break;
 	}
 	tx->una = una;
-	tx->done = una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
+	if (ends)
+		tx->done =
+			una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
 }
 
 /* Is the PSN that it answers not placed, and to be sent again? */

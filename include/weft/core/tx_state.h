@@ -135,7 +135,9 @@ struct weft_tx_dom {
 	__u16 tail;    /* the newest */
 	__u32 growing; /* tokens asked for that have not claimed yet */
 	__u32 grow_ts; /* since when */
-	__u32 pad[11];
+	__u32 run_at;  /* segments of the work request being cut that are this domain's, tx_cut.h */
+	__u32 run_end;
+	__u32 pad[9];
 };
 
 struct weft_tx {
@@ -145,7 +147,7 @@ struct weft_tx {
 	__u32 inflight; /* PSNs in state OUT */
 	__u32 nlost;    /* PSNs in state LOST */
 	__u32 cons;     /* work request being cut into segments */
-	__u32 seg;      /* its next segment */
+	__u32 seg;      /* how many of its segments have a PSN */
 	__u32 done;     /* work requests wholly delivered, in order */
 	__u32 ev_next;  /* entropy value of the next packet, unless it is to be skipped */
 	struct weft_rtt rtt;
@@ -198,12 +200,14 @@ struct weft_tx {
 	__u8 pad1;
 	__u32 nfree; /* of what is lost, how many are free, or more; exact behind weft_tx_settle() */
 	__u32 turn;  /* the first that is not, as of then; nobody's when others were lost since */
-	__u32 pad2[11];
+	__u32 cut; /* segments of the work request being cut that are given out to domains, tx_cut.h */
+	__u32 pad2[10];
 	__u64 free[WEFT_WIN_WORDS]; /* in any order; as they were claimed, thus old beyond nxt */
 	__u64 delivered[WEFT_WIN_WORDS];
 	__u64 lost[WEFT_WIN_WORDS];
-	__u64 own[WEFT_WIN_WORDS]; /* delivered only by their own answer, which brings bytes */
-	__u32 apsn[WEFT_ATOMICS];  /* PSNs of the last atomics */
+	__u64 own[WEFT_WIN_WORDS];  /* delivered only by their own answer, which brings bytes */
+	__u64 last[WEFT_WIN_WORDS]; /* the last of their work requests; as `own`, old beyond nxt */
+	__u32 apsn[WEFT_ATOMICS];   /* PSNs of the last atomics */
 	struct weft_tx_dom dom[WEFT_DOMAINS];
 	struct weft_tx_slot slot[WEFT_WIN]; /* by weft_tx_at() */
 	struct weft_wqe wqe[WEFT_SQ_DEPTH]; /* private copies, taken with the first segment */

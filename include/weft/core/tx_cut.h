@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Which segment of a work request goes to which domain: runs of neighbours. */
+#ifndef WEFT_CORE_TX_CUT_H
+#define WEFT_CORE_TX_CUT_H
+
+#include <weft/core/tx_state.h>
+
+/*
+ * PSNs go to the CPUs as their tokens come, but each CPU copies WEFT_RUN segments in a row: what a CPU
+ * reads or writes, its prefetchers go on with, and when the next bytes are another CPU's both fetch them,
+ * and take them from each other. So within a work request the order of PSNs and that of bytes differ; all
+ * its PSNs are still one behind the other, and the last of its segments is the last of them, as the
+ * end of a message must be (I4).
+ *
+ * A domain that has no run, when all is given out, takes half of another's: none waits for a CPU that
+ * stands still.
+ */
+#define WEFT_RUN 8
+
+/* The domains that have something left of their runs, a bit each. Without a branch: weft_tx_busy(). */
+weft_inline __u32 weft_tx_runs(const struct weft_tx *tx)
+{
+	__u32 runs = 0;
+
+#pragma GCC unroll 16
+	for (int d = 0; d < WEFT_DOMAINS; d++) {
+		__u32 left = *(const volatile __u32 *)&tx->dom[d].run_end -
+			     *(const volatile __u32 *)&tx->dom[d].run_at;
+
+		left |= -left;
+		__asm__ volatile("" : "+r"(left));
+		runs |= (left >> 31) << d;
+	}
+	return runs;
+}
+
+/*
+ * The segment of work request q, which is being cut, that a claim of domain dom takes: call it once for
+ * each of them. What must keep its order is cut in that, whoever sends it.
+ */
+weft_inline __u32 weft_tx_cut(struct weft_tx *tx, const struct weft_wqe *q, __u32 dom)
+{
+	struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)], *from;
+	__u32 last, n, runs;
+
+	if (q->len <= tx->payload)
+		return 0;
+	if (d->run_at != d->run_end)
+		return d->run_at++;
+	last = (q->len - 1) / tx->payload;
+	n = last - tx->cut;
+	if (n) {
+		__u32 most = tx->strict & ~tx->free_now & 1 ? 1 : WEFT_RUN;
+
+		n = n < most ? n : most;
+		d->run_at = tx->cut;
+		tx->cut += n;
+		d->run_end = tx->cut;
+		return d->run_at++;
+	}
+	runs = weft_tx_runs(tx);
+	if (!runs)
+		return last;
+	from = &tx->dom[weft_ctz(runs) & (WEFT_DOMAINS - 1)];
+	n = (from->run_end - from->run_at + 1) / 2;
+	d->run_end = from->run_end;
+	from->run_end -= n;
+	d->run_at = from->run_end;
+	return d->run_at++;
+}
+
+#endif

@@ -71,8 +71,13 @@ STEP int look(__u32 qpn)
 	weft_tx_probe(&q->tx, now);
 	if (unlikely(q->tx.rnr))
 		publish_rnr(&q->tx, ring);
+	/* by ACKs that a CPU had not scored yet */
+	if (wk->score.progress)
+		publish(&q->tx, ring);
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
+	if (wk->score.progress)
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
 	account(run, wk->score.dom, wk->score.freed, wk->score.dom, 0);
 	account_delta(run, delta);
 	st->count.lost += wk->score.lost;
@@ -266,12 +271,13 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 
 		/* still out: not convicted while the clone was made */
 		c = WEFT_CLAIM_EMPTY;
-		if (q->tx.nxt - psn - 1 < WEFT_WIN && weft_slot_state(s) == WEFT_SLOT_OUT) {
+		if (weft_tx_goes(&q->tx, psn)) {
 			if (weft_tx_delivered(&q->tx, psn)) {
-				/* another WRITE may have the place of its own by now */
+				/* another WRITE may have the place of its own by now; what is lent is listed later */
 				from = weft_slot_dom(s);
-				freed = 1;
-				weft_tx_unlist(&q->tx, s, psn);
+				freed = !weft_slot_lent(s);
+				if (freed)
+					weft_tx_unlist(&q->tx, s, psn);
 			} else {
 				weft_tx_segment(&q->tx, psn, weft_slot_ssn(&q->tx, s),
 						weft_slot_seg(s), &wk->seg);
@@ -311,8 +317,10 @@ static __always_inline bool clone_claims(const struct weft_qpctl *ctl, struct wo
 {
 	int v = claim_clone(qpn, psn, claimed);
 
-	if (unlikely(v == V_AGAIN))
+	if (unlikely(v == V_AGAIN)) {
+		unlend(ctl, st, WEFT_QPN_SLOT(qpn), WHO_IS_STUCK, 0);
 		return claim_more(ctl, wk, st, WEFT_QPN_SLOT(qpn)) == WEFT_CLAIM_OK;
+	}
 	return v == V_FILL;
 }
 

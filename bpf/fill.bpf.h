@@ -79,6 +79,49 @@ static __always_inline bool claims_more(enum weft_claim c, struct weft_ring *rin
 	       (c == WEFT_CLAIM_EMPTY && weft_ring_recheck(ring, prod));
 }
 
+/*
+ * Take away what a CPU was lent: the one that sent psn at ts, or, before claim_more(), who keeps the
+ * window full for long.
+ */
+#define WHO_IS_STUCK (1ull << 32)
+
+STEP int unlend(const struct weft_qpctl *ctl, struct weft_stats *st, __u32 slot, __u64 psn,
+		__u32 ts)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_devcfg *cfg = cfg_get();
+	struct weft_devrun *run = run_get();
+	__u32 now = now_ticks(), who = bpf_get_smp_processor_id() + 1, dom, from, done;
+	struct weft_ring *ring;
+	__s32 delta, more;
+
+	if (!ctl || !st || !q || !cfg || !run)
+		return 0;
+	ring = ring_get(ctl);
+	if (!ring)
+		return 0;
+	dom = my_domain(cfg);
+	bpf_spin_lock(&q->lock);
+	delta = -has_tokens(&q->tx);
+	more = -q->tx.inflight;
+	done = q->tx.done;
+	if (psn == WHO_IS_STUCK)
+		from = weft_tx_unblock_lane(&q->tx, now, dom);
+	else
+		from = weft_tx_disown(&q->tx, psn, ts, who);
+	done = q->tx.done - done;
+	if (done)
+		publish(&q->tx, ring);
+	more += q->tx.inflight;
+	delta += has_tokens(&q->tx);
+	bpf_spin_unlock(&q->lock);
+	account(run, from, 0, from, more);
+	account_delta(run, delta);
+	if (done)
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+	return 0;
+}
+
 /* Claim once more, at work.now, with what is there by now. WEFT_CLAIM_*. */
 STEP int claim_more(const struct weft_qpctl *ctl, struct work *wk, struct weft_stats *st,
 		    __u32 slot)

@@ -64,6 +64,88 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 	return 0;
 }
 
+/* ---- plain ACKs in the midst of a long WRITE ---- */
+
+/*
+ * V_FILL: the token of this ACK has its segment, work.seg. V_DROP: it is not needed any more. V_PASS: this is
+ * for tx_ack(), and the ACKs that were left here before it are scored.
+ */
+STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl *ctl, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_devcfg *cfg = cfg_get();
+	struct weft_devrun *run = run_get();
+	enum weft_verdict v = V_PASS;
+	const struct weft_hdr *h;
+	struct weft_ring *ring;
+	struct weft_plain p;
+	__u32 done, now, conf, wnd;
+	__s32 delta, more, room;
+	int plain;
+
+	if (!wk || !st || !ctl || !q || !cfg || !run)
+		return V_PASS;
+	h = &wk->pkt.u.h;
+	p.psn = bpf_ntohl(h->psn);
+	p.ts = bpf_ntohl(h->ts);
+	p.cum = bpf_ntohl(h->ack.cum);
+	p.dom = my_domain(cfg);
+	p.who = bpf_get_smp_processor_id() + 1;
+	plain = h->op == WEFT_OP_ACK && !h->flags;
+	if (plain && weft_tx_ahead(&q->tx, &p, &wk->seg) && weft_tx_go(&q->tx, &p)) {
+		wk->now = p.now;
+		wk->queued = 0;
+		count(st, rx_ack);
+		return V_FILL;
+	}
+	/* in a full domain each token asks whose turn it is, if there are others; and whether it is one too many */
+	room = (__s32)cfg->budget - READ_ONCE(run->dom[p.dom].inflight);
+	plain &=
+		weft_tx_lendable(&q->tx, p.dom, p.who) && (room > 0 || READ_ONCE(run->active) <= 1);
+	if (!plain && !weft_tx_unscored(&q->tx, p.dom, p.who))
+		return V_PASS;
+	ring = ring_get(ctl);
+	if (!ring)
+		return V_PASS;
+	now = now_ticks();
+	conf = READ_ONCE(ctl->cwnd);
+	bpf_spin_lock(&q->lock);
+	delta = -has_tokens(&q->tx);
+	more = -q->tx.inflight;
+	done = q->tx.done;
+	weft_tx_collect(&q->tx, p.dom, p.who);
+	wnd = window(cfg, run, &q->tx);
+	if (plain && weft_tx_is_bulk(&q->tx, &p, wnd, room > 1 ? domain_share(ctl->doms, wnd) : 0))
+		v = weft_tx_bulk(&q->tx, &p, now, conf, &wk->seg) ? V_FILL : V_DROP;
+	done = q->tx.done - done;
+	publish(&q->tx, ring);
+	more += q->tx.inflight;
+	delta += has_tokens(&q->tx);
+	bpf_spin_unlock(&q->lock);
+	account(run, p.dom, 0, p.dom, more);
+	account_delta(run, delta);
+	if (unlikely(done))
+		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+	if (v == V_PASS)
+		return v;
+	wk->now = wk->acked = now;
+	wk->wrote = done;
+	wk->queued = 0;
+	count(st, rx_ack);
+	if (v == V_DROP)
+		count(st, absorbed);
+	return v;
+}
+
+/* The token of this ACK went out in a domain where another CPU was lent something: it shall have it no more. */
+static __always_inline bool foreign(const struct work *wk, __u32 slot)
+{
+	const struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+
+	return q && weft_tx_foreign(&q->tx, bpf_ntohl(wk->pkt.u.h.psn), bpf_ntohl(wk->pkt.u.h.ts),
+				    bpf_get_smp_processor_id() + 1);
+}
+
 /* ---- ACK: score, then refill ---- */
 
 #define TO_NOBODY (-2) /* where a slot is meant: the token is absorbed */
@@ -74,7 +156,7 @@ struct refill {
 	struct weft_devrun *run;
 	struct weft_ring *ring;
 	const struct weft_ring *sq;
-	__u32 dom, now, prod;
+	__u32 dom, who, now, prod; /* who: this CPU, + 1 */
 	__s32 room, delta;
 	enum growth grow;
 	enum weft_claim c;
@@ -91,6 +173,7 @@ static __always_inline int refill_begin(struct refill *f, const struct weft_qpct
 	if (!f->cfg || !f->run || !f->ring)
 		return -1;
 	f->dom = my_domain(f->cfg);
+	f->who = bpf_get_smp_processor_id() + 1;
 	f->now = now_ticks();
 	f->prod = READ_ONCE(f->ring->sq_prod);
 	f->sq = next_ring(ctl, f->ring, q, wk, f->prod);
@@ -106,9 +189,18 @@ static __always_inline void refill_claim(struct refill *f, const struct weft_qpc
 					 struct weft_tx *tx, struct work *wk)
 {
 	__u32 wnd = window(f->cfg, f->run, tx), doms = domains(ctl, tx, f->sq);
-	bool yield = READ_ONCE(wk->hand) != -1 ||
-		     (f->room <= 0 && crowds(f->cfg, f->run, tx, f->dom)) ||
-		     astray(tx, doms, f->dom);
+	bool yield;
+
+	/* it is this CPU's to send, whoever else waits */
+	if (unlikely(weft_tx_owed(tx, wnd, f->now, f->dom, f->who, &wk->seg))) {
+		f->c = WEFT_CLAIM_OK;
+		wk->queued = 0;
+		weft_ring_active(tx, f->ring);
+		publish(tx, f->ring);
+		return;
+	}
+	yield = READ_ONCE(wk->hand) != -1 || (f->room <= 0 && crowds(f->cfg, f->run, tx, f->dom)) ||
+		astray(tx, doms, f->dom);
 
 	if (!yield && tx->inflight + 1 < wnd)
 		f->grow = growth(ctl, tx, f->sq, doms, f->prod, wnd, f->dom, f->now, f->room,
@@ -189,6 +281,7 @@ static __always_inline enum weft_verdict look_again(const struct weft_qpctl *ctl
 	if (!cfg || !run)
 		return V_DROP;
 	dom = my_domain(cfg);
+	unlend(ctl, st, slot, WHO_IS_STUCK, 0);
 	return claim_more(ctl, wk, st, slot) == WEFT_CLAIM_OK
 		       ? go_on(run, wk, dom)
 		       : let_go(st, run, wk, dom, false, slot);

@@ -140,7 +140,11 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 		wk->acked = wk->answer = 0;
 		if (p->u.h.op == WEFT_OP_REPLY && tx_reply(ctx, ctl, wk, st, slot))
 			return V_DROP;
-		v = tx_ack(ctx, ctl, wk, st, slot);
+		if (unlikely(foreign(wk, slot)))
+			unlend(ctl, st, slot, bpf_ntohl(p->u.h.psn), bpf_ntohl(p->u.h.ts));
+		v = tx_bulk(wk, st, ctl, slot);
+		if (v == V_PASS)
+			v = tx_ack(ctx, ctl, wk, st, slot);
 		if (unlikely(v == V_REPAIR))
 			v = tx_repair(ctx, ctl, wk, st, slot);
 		if (unlikely(v == V_AGAIN))

@@ -252,7 +252,7 @@ uint32_t fx_sent(const struct fx_qp *q, const struct seg *s, const char *file, i
 void fx_template(const struct fx_qp *q, enum weft_db_op op, const char *file, int line);
 uint32_t fx_fill(const struct fx_qp *q); /* one clone of q is filled; its send time */
 void fx_fill_n(const struct fx_qp *q, int n);
-/* q posts a message of len bytes and has n tokens out; when the first one left */
+/* q posts a message of len bytes and has n tokens out; when the first one left. Nothing is lent, test_bulk.c */
 uint32_t fx_hold(struct fx_qp *q, uint32_t n, uint32_t len);
 /* the ACK of q's packet number n, sent at ts, comes in; those before it have come */
 int fx_ack(const struct fx_qp *q, uint32_t n, uint32_t ts);
@@ -271,7 +271,7 @@ extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_targ
 	fx_tests_resize[], fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[],
 	fx_tests_refuse[], fx_tests_reply[], fx_tests_post[], fx_tests_recv[], fx_tests_shared[],
 	fx_tests_badrecv[], fx_tests_rnr[], fx_tests_takes[], fx_tests_strict[], fx_tests_deep[],
-	fx_tests_many[], fx_tests_join[], fx_tests_repair[];
+	fx_tests_many[], fx_tests_join[], fx_tests_repair[], fx_tests_bulk[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

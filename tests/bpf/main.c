@@ -60,6 +60,7 @@ static int pick(const char *pattern)
 		fx_tests_reply,   fx_tests_post,  fx_tests_recv,   fx_tests_shared,
 		fx_tests_badrecv, fx_tests_rnr,   fx_tests_takes,  fx_tests_strict,
 		fx_tests_deep,    fx_tests_many,  fx_tests_join,   fx_tests_repair,
+		fx_tests_bulk,
 	};
 	int n = 0;
 

@@ -151,7 +151,7 @@ cut score__lost $t 'account(f.run, wk->score.dom, wk->score.freed, f.dom, 0)'
 cut score__lost $t 'st->count.lost += wk->score.lost'
 cut strict__again $t 'account_delta(f.run, f.delta)'
 swap repair__tells_what_is_complete $t '!READ_ONCE(wk->score.repair)' 1
-cut repair__tells_what_is_complete $t 'publish(tx, f->ring)'
+cut repair__tells_what_is_complete $t 'publish(tx, f->ring)' $'\t}\n\tpublish(tx, f->ring)'
 gone score__corrupt_ring $i "$error" "$error"$')\n\t\tpublish_err'
 gone fill__corrupt_ring_wakes $t "f->$error" "wk->score.progress || f->$error"
 cut score__absorb $c/ring.h '*(volatile __u32 *)&r->hint = 0'
@@ -182,8 +182,6 @@ swap deep__corrupt_ring $c/tx_claim.h 'tx->sq_mask + 1u' 'WEFT_SQ_MAX' 'prod - t
 gone deep__begun $c/tx_claim.h '!weft_tx_copies(tx)'
 gone deep__begun $c/tx_claim.h 'queued > copies'
 
-swap fill__claimed $d 'weft_slot_state(s) == WEFT_SLOT_OUT' 1
-swap fill__claimed $d 'q->tx.nxt - psn - 1 < WEFT_WIN' 1
 gone fill__claimed $d 'weft_tx_delivered(&q->tx, psn)'
 gone fill__last_goes_out $w 'wk->left' 'if (wk->left || !wk->held'
 gone fill__last_goes_out $w '!wk->held'
@@ -241,7 +239,7 @@ gone grow__bell_keeps_to_the_share $d 'n > share'
 swap grow__bell_keeps_to_the_share $d 'used < share ? share - used : 0' share
 gone grow__rescue $i 'c == WEFT_CLAIM_STUCK' 'c == WEFT_CLAIM_STUCK ||'
 cut grow__rescue $i 'freed += wk->seg.freed'
-swap grow__rescue $i from dom 'account(run, from,'
+swap grow__rescue $i from dom 'account(run, from, freed'
 gone grow__rescue $d 'v == V_AGAIN'
 gone grow__rescue $w 'v == V_AGAIN'
 swap grow__rescue_nothing_else $c/tx_claim.h 'weft_psn_diff(now, s->ts) > (__s32)(2 * weft_reo_wnd(&tx->rtt))' 1
@@ -363,8 +361,8 @@ gone post__nonsense $c/tx_claim.h 'q->len > q->mlen - q->moff'
 gone post__nonsense $c/tx_claim.h 'q->op >= WEFT_WQE_OP_COUNT'
 gone post__nonsense $c/tx_claim.h '(weft_wqe_atomic(q->op) && q->len != 8)'
 gone post__atomics_wait $c/tx_claim.h '!weft_tx_atomic_may(tx)' 'weft_wqe_atomic(q->op) && (!weft_tx_atomic_may(tx)'
-swap post__parts $c/tx_claim.h 'q->moff + sent' sent
-swap post__parts $c/tx_claim.h 'out->moff + out->len == out->mlen' 'left <= tx->payload'
+swap post__parts $c/tx_cut.h 'q->moff + sent' sent
+swap post__parts $c/tx_cut.h 'out->moff + out->len == out->mlen' 'left <= payload'
 cut post__atomics $c/tx_claim.h 'tx->atomics_out++'
 
 # ---- what is believed of answers ----
@@ -382,7 +380,7 @@ gone reply__taken $c/tx_score.h 'was.seg_hi & WEFT_SLOT_TAKEN'
 swap reply__taken $c/tx_score.h '!(s->seg_hi & WEFT_SLOT_TAKEN)' 1
 gone reply__atomic $c/tx_score.h 'a->answer && tx->atomics_out'
 swap reply__needs_its_own $c/tx_score.h 'bit & ~own' bit
-cut reply__needs_its_own $c/tx_score.h 'm &= ~tx->own[w]'
+cut reply__needs_its_own $c/tx_mark.h 'm &= ~tx->own[w]'
 swap reply__needs_its_own $c/tx_score.h '~tx->own[weft_psn_word(a->sack_base)]' '~0ull'
 gone reply__needs_its_own $c/tx_score.h own '(own || weft_ack_missed(a)) && !weft_tx_delivered(tx, a->psn) &&'
 
@@ -390,6 +388,8 @@ gone reply__needs_its_own $c/tx_score.h own '(own || weft_ack_missed(a)) && !wef
 . "$here/mutate_recv.sh"
 # shellcheck source=tests/bpf/mutate_many.sh
 . "$here/mutate_many.sh"
+# shellcheck source=tests/bpf/mutate_bulk.sh
+. "$here/mutate_bulk.sh"
 
 # ---- copies for whoever captures ----
 p=bpf/capture.bpf.h

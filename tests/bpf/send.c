@@ -63,11 +63,16 @@ void fx_fill_n(const struct fx_qp *q, int n)
 
 uint32_t fx_hold(struct fx_qp *q, uint32_t n, uint32_t len)
 {
+	static struct weft_tx tx;
 	uint32_t ts;
 
 	fx_post(q, 0, 0, len);
 	ts = fx_fill(q);
 	fx_fill_n(q, n - 1);
+	fx_tx_get(q, &tx);
+	for (int d = 0; d < WEFT_DOMAINS; d++)
+		tx.lane[d].who = WEFT_LANE_NONE;
+	fx_tx_set(q, &tx);
 	return ts;
 }
 

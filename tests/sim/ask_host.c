@@ -41,10 +41,10 @@ static enum step take(struct cpu *cpu)
 
 	/* or its bytes would be in memory, and it dropped */
 	if (!weft_tx_sane(tx, &a))
-		return TX_SCORE;
+		return TX_AHEAD;
 	t = weft_tx_take(tx, w->psn, cpu->cur->len, &w->seg);
 	check_take(w->c, w->psn, t, &w->seg);
-	return t == WEFT_TAKE_YES ? TX_PUT : t == WEFT_TAKE_BAD ? STEP_END : TX_SCORE;
+	return t == WEFT_TAKE_YES ? TX_PUT : t == WEFT_TAKE_BAD ? STEP_END : TX_AHEAD;
 }
 
 static enum step put_rest(struct cpu *cpu)
@@ -57,7 +57,7 @@ static enum step put_rest(struct cpu *cpu)
 	W.st.bytes += f->len;
 	check_put(w->c, w->psn);
 	w->answer = 1;
-	return TX_SCORE;
+	return TX_AHEAD;
 }
 
 /* ---- responder ---- */

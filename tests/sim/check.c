@@ -35,35 +35,6 @@ struct msg_rec *msg_of(struct conn *c, const struct psn_rec *r)
 	return &c->msg[r->ssn - c->msn0];
 }
 
-/*
- * I12: the PSNs of a work request are one behind the other, and each is another segment of it, in any
- * order, but the last of them the last; in that of the bytes where these must appear so (I4).
- */
-static int cut_right(struct conn *c, const struct weft_seg *s, uint32_t idx)
-{
-	struct psn_rec *r = &c->psn[idx];
-	struct msg_rec *m = &c->msg[s->msn - c->msn0];
-	uint32_t at = s->moff - m->moff, nth = at / W.p.payload;
-	uint32_t segs = m->len ? (m->len + W.p.payload - 1) / W.p.payload : 1;
-
-	if (!m->cut) {
-		m->begin = idx;
-		if (idx && (!r[-1].end || r[-1].ssn + r[-1].more + 1 != r->ssn))
-			return 0;
-	} else if (r[-1].ssn != r->ssn || r[-1].end) {
-		return 0;
-	}
-	if (s->moff < m->moff || at % W.p.payload || nth >= segs || m->begin + nth >= SIM_SEGS ||
-	    s->loff - m->loff != at || s->roff - m->roff != at ||
-	    s->len != (nth + 1 < segs ? W.p.payload : m->len - at))
-		return 0;
-	if (c->tiled[m->begin + nth]++ || (nth + 1 == segs) != (m->cut + 1 == segs) ||
-	    (W.p.strict && !(s->flags & WEFT_F_FREE) && nth + 1 < segs && nth != m->cut))
-		return 0;
-	m->cut++;
-	return 1;
-}
-
 /* I10: within the window. I12: a PSN means the same bytes for ever, and new ones tile messages. */
 void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 {
@@ -91,7 +62,7 @@ void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd)
 	if (r->known) {
 		if (r->ssn != s->msn || r->more != s->more || r->moff != s->moff ||
 		    r->len != s->len || r->loff != s->loff || r->roff != s->roff ||
-		    !(s->flags & WEFT_F_RETX) || r->last != (s->flags & WEFT_F_LAST) ||
+		    (!(s->flags & WEFT_F_RETX) && r->gone) || r->last != (s->flags & WEFT_F_LAST) ||
 		    (weft_wqe_atomic(s->op) && c->atomic_psn[s->asn & (SIM_MSGS - 1)] != idx))
 			fail("I12", "qp %u: PSN %u changed its meaning", c->id, idx);
 		return;
@@ -148,6 +119,15 @@ void check_join(struct conn *c, const struct weft_seg *s)
 	W.st.joined += s->more;
 }
 
+/* Has a CPU been lent it, and not said yet that it has sent it? */
+static int is_lent(const struct weft_tx *tx, __u32 psn)
+{
+	for (unsigned d = 0; d < WEFT_DOMAINS; d++)
+		if (psn - tx->lane[d].first < tx->lane[d].state >> 8)
+			return 1;
+	return 0;
+}
+
 /* Slots counted one by one; costs a microsecond, so not with every step. */
 static void count_slots(struct conn *c)
 {
@@ -176,7 +156,7 @@ static void count_slots(struct conn *c)
 				     psn - c->psn0);
 		} else if (!r->taking &&
 			   weft_slot_state(&tx->slot[weft_tx_at(psn)]) != WEFT_SLOT_OUT &&
-			   !(tx->lost[w] & bit)) {
+			   !(tx->lost[w] & bit) && !is_lent(tx, psn)) {
 			fail("I10", "qp %u: PSN %u is forgotten: not delivered, out or lost", c->id,
 			     psn - c->psn0);
 		}

@@ -72,7 +72,7 @@ static enum step parse(struct cpu *cpu)
 		return STEP_END;
 	if (f->h.op == WEFT_OP_RESUME)
 		return TX_RESUME;
-	return f->h.op == WEFT_OP_REPLY ? TX_TAKE : TX_SCORE;
+	return f->h.op == WEFT_OP_REPLY ? TX_TAKE : f->h.op == WEFT_OP_NAK ? TX_SCORE : TX_AHEAD;
 }
 
 static enum step one_step(struct cpu *cpu, enum step s)

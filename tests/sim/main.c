@@ -76,6 +76,9 @@ static void print_stats(const struct stats *s)
 	       (unsigned long long)s->yielded, (unsigned long long)s->timeouts,
 	       (unsigned long long)s->doorbells, (unsigned long long)s->stalls,
 	       (unsigned long long)s->resets, (unsigned long long)s->refused);
+	printf("# %llu ACKs of many, %llu more without the lock, %llu times that was reclaimed first, %llu times foreign\n",
+	       (unsigned long long)s->bulk, (unsigned long long)s->lent,
+	       (unsigned long long)s->reclaimed, (unsigned long long)s->disowned);
 	printf("# %llu READs, %llu atomics, %llu WRITEs in parts; %llu results recalled, %llu no "
 	       "more; %llu late answers, %llu of them beside the first; %llu answers without bytes, "
 	       "%llu READs of what is gone\n",

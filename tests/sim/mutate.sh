@@ -73,29 +73,29 @@ mutant I2-taken tx_score.h 's/if \(was\.seg_hi & WEFT_SLOT_TAKEN\)/if (0)/' 'I2 
 mutant I2-taking tx_score.h 's/mine\.seg_hi \|= WEFT_SLOT_TAKEN;/;/' 'I2 .*a second answer'
 mutant I2-mine tx_score.h 's/if \(__sync_val_compare_and_swap\(&s->word, was\.word, mine\.word\) == was\.word\)/if (__sync_val_compare_and_swap(\&s->word, was.word, mine.word) || 1)/' 'take__' test_core_take
 mutant I2-again tx_score.h 's/^\t\twas\.word = \*\(volatile __u64 \*\)&s->word;/\t\twas.word = i ? was.word : *(volatile __u64 *)\&s->word;/' 'take__' test_core_take
-mutant I2-anew tx_claim.h 's/^\ts->seg_hi = seg >> 16;/\ts->seg_hi = (s->seg_hi \& WEFT_SLOT_TAKEN) | seg >> 16;/' 'I2 .*thrown away'
+mutant I2-anew tx_state.h 's/^\ts->seg_hi = seg >> 16;/\ts->seg_hi = (s->seg_hi \& WEFT_SLOT_TAKEN) | seg >> 16;/' 'I2 .*thrown away'
 mutant I3-placed rx_track.h '/placed, ~done/d; s/^\t\tweft_fetched\(__sync_fetch_and_and\(&w->claimed, ~done\)\);/\t\tweft_fetched(__sync_fetch_and_and(\&w->placed, ~done));\n&/' 'I2: what is not placed' --i2
 mutant I3-sack rx_track.h 's|(bits = .*)\.placed;|\1.claimed;|' 'I3 '
 mutant I3-alias rx_track.h 's/if \(end < 64\)/if (0)/' 'I3 '
-mutant I3-done tx_score.h 's/tx->cons : (weft_slot_ssn.*);/tx->cons : \1 + 1;/' 'I3 '
+mutant I3-done tx_mark.h 's/tx->cons : (weft_slot_ssn.*);/tx->cons : \1 + 1;/' 'I3 '
 mutant I3-own tx_score.h 's/a->answer \? bit : bit & ~own/bit/' 'I3 '
-mutant I3-cum tx_score.h 's/^\t\tm &= ~tx->own\[w\];//' 'I3 '
+mutant I3-cum tx_mark.h 's/^\t\tm &= ~tx->own\[w\];//' 'I3 '
 mutant I3-bits tx_score.h 's/a->sack & ~tx->own\[weft_psn_word\(a->sack_base\)\] &/a->sack \&/' 'I[23] '
 mutant I3-ask tx_claim.h 's/^\t\tweft_fetched\(__sync_fetch_and_add\(&tx->own\[w\], bit\)\);/\t\t;/' 'I[23] '
-mutant I3-write tx_claim.h 's/^\t\ttx->own\[w\] &= ~bit;/\t\t;/' 'take__place' test_core_ask
+mutant I3-write tx_state.h 's/^\t\ttx->own\[w\] &= ~bit;/\t\t;/' 'take__place' test_core_ask
 mutant I4-advance rx_track.h 's/~\(placed \| \(weft_psn_bit/~(w->claimed | (weft_psn_bit/' 'I[348] '
 mutant I4-commit rx_track.h 's/ \|\| (.*)rx->nlast != 0;/;/' 'I10 .*not finished|I1 |I4 '
 mutant I4-quiet rx_track.h 's/^\t\t\trx->quiet \+= q;//' 'I4 .*no arrivals'
 mutant I4-pending rx_track.h 's/(fetch_and_sub\(&rx->nlast, n) - q\)/\1)/' 'I4 .*pending'
 mutant I4-bit rx_track.h '/^\t\t\tif \(quiet\)$/,/fetch_and_and/d' 'I4 .*quiet'
 mutant I4-keep rx_track.h 's/if \(last == WEFT_RX_QUIET\)/if (0)/' 'I4 '
-mutant I4-part tx_claim.h 's/out->moff \+ out->len == out->mlen \? WEFT_F_LAST/left <= tx->payload ? WEFT_F_LAST/' 'I(4|12) '
+mutant I4-part tx_cut.h 's/out->moff \+ out->len == out->mlen \? WEFT_F_LAST/left <= payload ? WEFT_F_LAST/' 'I(4|12) '
 mutant I5-unsent tx_score.h 's/\(__s32\)age < 1 \|\| //' 'I5 '
 mutant I5-old tx_score.h 's/if \(age > WEFT_WIN\)/if (0)/' 'I5 '
 mutant I5-late tx_score.h 's/if \(age > WEFT_WIN\) \{/if (age > WEFT_WIN)\n\t\treturn -1;\n\tif (0) {/' 'I5 '
 mutant I5-nak rx_host.c 's/^\tf->h\.nak\.psn = .*/\tf->h.nak.psn = ~0;/' 'I(5|10) '
 mutant I5-cum tx_score.h 's/\(ahead > 0 && \(__u32\)ahead > used\) \|\|/0 ||/' 'I5 '
-mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I5 '
+mutant I5-bounds rx_host.c 's/return WEFT_NAK_BOUNDS/return 0/' 'I[15] '
 mutant I5-drift tx_score.h 's/weft_psn_diff\(a->msn, tx->ends\)/weft_psn_diff(a->msn, tx->cons)/' 'part__' test_core_ask
 mutant I5-gone tx_score.h '/^weft_inline int weft_tx_nak/,/^}/s/ \|\| weft_tx_delivered\(tx, psn\)\)/)/' 'I5 .*in error'
 mutant I6-reply rx_host.c 's/ask_reply\(cpu\) : 0;/ask_reply(cpu) : 8;/' 'I6 '
@@ -122,8 +122,8 @@ mutant I12-rnr tx_many.h 's/tx->rnr \|\| //' 'join__too_late' test_core_many
 mutant I12-whole tx_many.h 's/ && seg->len == seg->mlen//' 'join__small' test_core_many
 mutant I12-sent tx_many.h 's/seg->flags == WEFT_F_LAST && //' 'join__too_late' test_core_many
 mutant I12-once tx_many.h 's/ && !seg->more;/;/' 'join__too_late' test_core_many
-mutant I12-more tx_claim.h 's/^\tout->more = .*/\tout->more = 0;/' 'I12 .*changed its meaning'
-mutant I12-segment tx_claim.h 's/\(seg & \(many - 1\)\)/seg/' 'I12 '
+mutant I12-more tx_cut.h 's/^\tout->more = .*/\tout->more = 0;/' 'I12 .*changed its meaning'
+mutant I12-segment tx_cut.h 's/\(seg & \(many - 1\)\)/seg/' 'I12 '
 mutant I12-copy tx_many.h 's/^\t\tq->roff = .*//' 'I12 .*joins'
 mutant I8-join tx_many.h 's/used \+ len > room/0/' 'I8 .*bytes in PSN'
 mutant I8-prod tx_many.h 's/weft_psn_diff\(prod, tx->cons\) <= 0 \|\| //' 'I12 .*joins'
@@ -146,7 +146,7 @@ mutant I9-token tx_score.h 's/if \(weft_slot_state\(s\) == WEFT_SLOT_OUT && !/if
 mutant I9-last tx_host.c 's/^\tif \(w->last\)$/\tif (0)/' 'I9 ' --alone
 mutant I9-hand tx_host.c 's/return w->tries \? TX_HAND : STEP_END;/return STEP_END;/' 'I9 ' --alone
 mutant I10-window tx_claim.h 's/if \(tx->inflight >= wnd\)$/if (0)/' 'I10 '
-mutant I10-lost tx_score.h 's/^\ttx->lost\[weft_psn_word\(psn\)\] \|= weft_psn_bit\(psn\);//' 'I10 '
+mutant I10-lost tx_mark.h 's/^\ttx->lost\[weft_psn_word\(psn\)\] \|= weft_psn_bit\(psn\);//' 'I10 '
 mutant I10-dom tx_state.h 's/^\td->out--;/\td->out -= weft_slot_dom(s) != 1;/' 'I10 '
 mutant I10-rescue tx_claim.h 's/out->freed = was - d->out;/out->freed = 0;/' 'I10 '
 mutant I10-growing tx_claim.h 's/^\t\td->growing--;/\t\t;/' 'I10 '
@@ -156,13 +156,48 @@ mutant I10-again tx_score.h 's/^\t\t\tweft_tx_lose\(tx, s, a->psn\);/\t\t\t;/' '
 mutant I10-beside tx_score.h 's/^\t\t    !\(s->seg_hi & WEFT_SLOT_TAKEN\)\)/\t\t    1)/' 'own__second' test_core_ask
 mutant I10-stays tx_score.h 's/if \(\(!own && !weft_ack_missed\(a\)\) \|\| .*/if (1)/' 'own__plain' test_core_ask
 mutant I11-grace app.c 's/else if \(grace_over\(c\)\)/else/' 'I[0-9]+ '
-mutant I12-seg tx_claim.h 's/s->seg = seg;/s->seg = seg \& 31;/' 'I12 '
+mutant I12-seg tx_state.h 's/s->seg = seg;/s->seg = seg \& 31;/' 'I12 '
 mutant I12-cut tx_cut.h 's/^\tfrom->run_end -= n;//' 'I12 .*cut wrong'
 mutant I12-last tx_claim.h 's/^\t\ttx->last\[w\] \|= bit;//' 'I[0-9]+ '
 mutant I4-end tx_cut.h 's/n = last - tx->cut;/n = last + 1 - tx->cut;/' 'I(4|12) '
 mutant I4-rest tx_cut.h 's/^\tif \(!runs\)$/\tif (1)/' 'I(4|12) '
 mutant I4-run tx_cut.h 's/tx->strict & ~tx->free_now & 1 \? 1 : //' 'I(4|12) '
 mutant I12-anew tx_claim.h 's/tx->seg = tx->cut = 0;/tx->seg = 0;/' 'I12 '
+mutant I12-lent tx_lane.h 's/ \|\| sent >= p->was >> 8 \|\|/ ||/' 'I12 |I10 '
+mutant I12-go tx_lane.h 's/(p->was \+ 1\)) == p->was;/\1 + 1;/' 'lane__whose' test_core_lane
+mutant I12-whose tx_lane.h 's/if \(l->who != p->who \|\| sent/if (sent/' 'lane__whose' test_core_lane
+mutant I12-answer tx_lane.h 's/ \|\| weft_tx_own\(tx, p->psn\) \|\|/ ||/' 'lane__whose' test_core_lane
+mutant I10-home tx_lane.h 's/if \(weft_slot_dom\(&tx->slot\[weft_tx_at\(p->psn\)\]\) != dom \|\| /if (/' 'lane__whose' test_core_lane
+mutant I10-list tx_lane.h 's/^\t\t\tweft_tx_list\(tx, s, psn, l->ts, dom\);/\t\t\t;/' 'I10 '
+mutant I10-heard tx_lane.h 's/^\t\tweft_tx_unlist\(tx, s, psn\);/\t\t;/' 'I10 '
+mutant I10-owed tx_lane.h 's/\(tx->inflight >= wnd && /(0 \&\& /' 'lane__owed' test_core_lane
+mutant I9-owed tx_lane.h 's/tx->inflight >= wnd && tx->dom.*\.out\)\)/tx->inflight >= wnd))/' 'lane__owed' test_core_lane
+mutant I12-unsettled tx_lane.h 's/ \|\| l->state & 0xff \|\| tx->err/ || tx->err/' 'lane__owed' test_core_lane
+mutant I1-unlent tx_lane.h 's/^\t\t\tweft_tx_lose\(tx, s, psn\);/\t\t\t;/' 'lane__' test_core_lane
+mutant I1-settled tx_lane.h 's/^\tweft_tx_slide\(tx\);//' 'lane__reclaim' test_core_lane
+mutant I1-lane tx_score.h 's/^\t\tout \|= lent & .*//' 'lane__late' test_core_lane
+mutant I1-reclaim tx_score.h 's/^\t\tweft_tx_reclaim\(tx, dom\);/\t\t;/' 'lane__late' test_core_lane
+mutant I9-foreign tx_lane.h 's/state && l->who != who && /state \&\& 0 \&\& /' 'lane__foreign' test_core_lane
+mutant I9-disown tx_lane.h 's/^\t\ttx->lane\[from\]\.who = WEFT_LANE_NONE;//' 'lane__foreign' test_core_lane
+mutant I9-innocent tx_lane.h 's/ && s->ts == ts;/;/' 'lane__foreign' test_core_lane
+mutant I9-held tx_claim.h 's/return weft_tx_lent_stuck\(tx, now, dom\) \? /return 0 ? /' 'lane__held' test_core_lane
+mutant I2-heard tx_lane.h 's/weft_psn_bit\(psn\) & ~tx->own\[weft_psn_word\(psn\)\]/weft_psn_bit(psn)/' 'lane__liars' test_core_lane
+mutant I5-liar tx_lane.h 's/^\tweft_wqe_segment\(&l->wqe, /\tweft_wqe_segment(\&tx->wqe[l->ssn \& (WEFT_SQ_DEPTH - 1)], /' 'lane__liars' test_core_lane
+mutant I5-passed tx_lane.h 's/if \(tx->nxt - psn - 1 >= WEFT_WIN \|\| !weft_slot_lent\(s\)\)$/if (0)/' 'lane__liars' test_core_lane
+mutant I10-shrink tx_bulk.h 's/if \(tx->inflight >= tx->cc\.cwnd\)/if (0)/' 'lane__shrinks' test_core_lane
+mutant I10-window tx_bulk.h 's/tx->inflight > wnd/0/' 'lane__only' test_core_lane
+mutant I10-share tx_bulk.h 's/tx->inflight \+ 1 < wnd && d->out \+ 2 <= share/0/' 'lane__only' test_core_lane
+mutant I8-lane tx_bulk.h 's/used > WEFT_WIN - WEFT_LANE \|\|/0 ||/' 'lane__only' test_core_lane
+mutant I4-lane tx_bulk.h 's/ tx->strict \|\| / /' 'lane__only' test_core_lane
+mutant I1-convicted tx_bulk.h 's/ \|\| tx->nlost \|\|/ ||/' 'lane__only' test_core_lane
+mutant I1-refused tx_bulk.h 's/tx->rnr \|\|/0 ||/' 'lane__only' test_core_lane
+mutant I5-bulk tx_bulk.h 's/tx->err \|\| used/used/' 'lane__only' test_core_lane
+mutant I3-bulk tx_bulk.h 's/if \(tx->nxt - p->psn - 1 >= WEFT_WIN \|\| /if (/' 'lane__only' test_core_lane
+mutant I3-ahead tx_bulk.h 's/weft_psn_diff\(p->cum, tx->nxt\) > 0/0/' 'lane__only' test_core_lane
+mutant I10-echo tx_bulk.h 's/s->ts != p->ts \|\| /0 || /' 'lane__only' test_core_lane
+mutant I12-bulk tx_bulk.h 's/q->op == WEFT_WQE_WRITE && !q->flags/1/' 'lane__only' test_core_lane
+mutant I12-place tx_bulk.h 's/weft_slot_state\(next\) != WEFT_SLOT_OUT &&/1 \&\&/' 'lane__only' test_core_lane
+mutant I1-overtaken tx_bulk.h 's/!weft_tx_overtaken\(tx, p->dom\)/1/' 'lane__only' test_core_lane
 mutant I12-stale tx_claim.h 's/weft_psn_diff\(prod, tx->cons\) <= 0/prod == tx->cons/' 'I12 |I5 |I10 |I1 ' '--first --seeds 2000'
 mutant I12-operand tx_claim.h 's/^\t\tq->operand = src->operand;//' 'I12 '
 mutant I13-ttl host.c 's/^\tf->ttl = SIM_TTL;/\tf->ttl = f->ttl ? f->ttl : SIM_TTL;/' 'I13 '
@@ -226,8 +261,8 @@ mutant packets-again tx_state.h 's/ - tx->psn0 \+ tx->retransmits;/ - tx->psn0;/
 mutant storm-window rtt.h 's/return w < WEFT_REO_MIN \? WEFT_REO_MIN : w;/return 0;/' 'storm '
 mutant storm-clock tx_state.h 's/^\t\td->rack_ts = now;//' 'storm '
 mutant storm-rescue tx_claim.h 's/if \(!weft_slot_stuck\(tx, s, now\)\)/if (0)/' 'storm '
-mutant storm-turn tx_score.h 's/^\ttx->turn = tx->nxt;//' 'turn__' test_core_order
-mutant I10-free tx_score.h 's/^\ttx->nfree \+= .*/\t;/' 'seq__of_what_is_free' test_core_strict
+mutant storm-turn tx_mark.h 's/^\ttx->turn = tx->nxt;//' 'turn__' test_core_order
+mutant I10-free tx_mark.h 's/^\ttx->nfree \+= .*/\t;/' 'seq__of_what_is_free' test_core_strict
 mutant I15-repair tx_score.h 's/r->repair = .*/r->repair = 0;/' 'exchange' --single
 mutant storm-own tx_claim.h 's/return from != dom && d->out/return d->out/' 'storm '
 mutant I4-strict rx_track.h '/weft_rx_take_next/,/^}/s/->next\) > 0\)/->next) > 1)/' 'I4 .*strict'
@@ -263,9 +298,9 @@ mutant storm-gap tx_order.h 's/ & ~ahead & early\)\) >> 31;/ \& ~ahead)) >> 31;/
 mutant storm-settle tx_order.h '/weft_tx_settle\(/,/^}/s/^\tweft_tx_skip\(tx\);/\t;/' 'end__behind' test_core_order
 mutant storm-skip tx_claim.h 's/^\t\t\tweft_tx_skip\(tx\);/\t\t\t;/' 'end__both' test_core_order
 mutant storm-patience tx_score.h 's/tx->strict && !weft_tx_mixed\(tx\)/tx->strict/' '(lost|end)__' test_core_order
-mutant storm-free tx_score.h 's/~weft_tx_is_free\(tx, psn\)\)/1)/' 'lost__free' test_core_order
-mutant I15-cum-news tx_score.h 's/ \|\| weft_psn_diff\(cum, tx->cum\) > 0;/;/' 'ack__cum' test_core_tx_ack
-mutant I15-cum-old tx_score.h 's/tx->cum - tx->una > WEFT_WIN \|\|/0 ||/' 'ack__cum_heard_long_ago' test_core_tx_ack
+mutant storm-free tx_mark.h 's/~weft_tx_is_free\(tx, psn\)\)/1)/' 'lost__free' test_core_order
+mutant I15-cum-news tx_mark.h 's/ \|\| weft_psn_diff\(cum, tx->cum\) > 0;/;/' 'ack__cum' test_core_tx_ack
+mutant I15-cum-old tx_mark.h 's/tx->cum - tx->una > WEFT_WIN \|\|/0 ||/' 'ack__cum_heard_long_ago' test_core_tx_ack
 mutant storm-beside tx_score.h 's/ \|\| weft_tx_is_free\(tx, a->psn\)//' '(end|free|lost)__' test_core_order
 mutant I10-nfree tx_claim.h 's/^\t\ttx->nfree -= .*/\t\t;/' 'end__asks' test_core_order
 mutant I10-probes tx_claim.h 's/!tx->probe \|\| weft_tx_is_free\(tx, psn\)/!tx->probe/' 'home__probes' test_core_order

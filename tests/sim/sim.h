@@ -217,6 +217,7 @@ struct work { /* locals of one frame's run through the program */
 	enum weft_rx_verdict verdict;
 	struct weft_score score;
 	struct weft_seg seg;
+	struct weft_plain plain; /* between TX_AHEAD and TX_GO */
 	__u8 flags;
 	uint8_t *target;
 	__u64 result;       /* of an atomic */
@@ -267,7 +268,8 @@ struct stats {
 	uint64_t seeds, packets, retransmits, acks, naks, lost, corrupted, duplicated, reordered;
 	uint64_t doorbells, timeouts, spurious, bytes, messages, dups, busy, out_of_window;
 	uint64_t stalls, resets, forged, marked, overflow, refused, events, unsent, full, rescued,
-		moved, yielded, handed, given_back, deep, held, turned;
+		disowned, bulk, lent, reclaimed, moved, yielded, handed, given_back, deep, held,
+		turned;
 	uint64_t reads, atomics, in_parts, recalled, forgotten, late, met, plain, gone;
 	uint64_t sends, imms, received, rnrs, resumes, probes, again, found, seqs, overtook;
 	uint64_t joined, joined_again, in_part;
@@ -343,6 +345,11 @@ static inline void look_ahead(struct work *w)
 enum step {
 	STEP_END = 0,
 	STEP_PARSE,
+	TX_AHEAD,
+	TX_DISOWN,
+	TX_STUCK,
+	TX_GO,
+	TX_BULK,
 	TX_SCORE,
 	TX_REPAIR,
 	TX_RECHECK,
@@ -473,28 +480,7 @@ void app_change(struct conn *c);
 void app_reset(struct conn *c);
 void app_done(struct conn *c);
 
-/* check.c: one checker an invariant */
-void fail(const char *inv, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void check_claim(struct conn *c, const struct weft_seg *s, __u32 wnd); /* I10, I12 */
-void check_tx(struct conn *c);                                         /* I8, I10 */
-void check_growing(const struct conn *c);                              /* I10 */
-void check_window(const struct conn *c, __u32 psn);                    /* I8 */
-void check_rescue(const struct conn *c, const struct weft_seg *s, __u32 now, __u32 dom); /* storm */
-void check_rx(struct conn *c); /* I4, I8 */
-void check_data_frame(const struct conn *c, const struct frame *f, const struct weft_seg *s,
-		      __u32 ts);           /* I13 */
-void check_arrival(const struct frame *f); /* I13 */
-void check_placed(struct conn *c, __u32 psn);
-void check_got(struct conn *c);
-struct psn_rec *rec_of(struct conn *c, __u32 psn);
-struct msg_rec *msg_of(struct conn *c, const struct psn_rec *r);
-void check_ack_out(const struct conn *c, const struct weft_rx_sack *k, __u32 psn,
-		   int placed);                                          /* I3 */
-void check_ack_in(struct conn *c);                                       /* I3 */
-void check_reply(const struct frame *f, uint32_t was_len, uint32_t len); /* I6 */
-void check_sealed(struct conn *c);                                       /* I1, at arrival */
-void check_end(void);              /* I1, I2, I5, I10, I11, efficiency */
-void check_memory(struct conn *c); /* I2, I5, I11, at the end */
+#include "check.h"
 
 /* i2.c, i7.c, i7_recv.c, alone.c, single.c */
 int i2_run(int verbose), i7_run(int verbose), i7_recv_run(int verbose), alone_run(int verbose),

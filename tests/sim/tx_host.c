@@ -3,8 +3,7 @@
 #include "many.h"
 #include "tx_host.h"
 
-/* What the application sees; locked. */
-static void publish(struct conn *c)
+void publish(struct conn *c)
 {
 	c->ring.sq_done = c->gtx.tx.done;
 	c->ring.tx_una = c->gtx.tx.una;
@@ -64,7 +63,7 @@ static enum step next_of(struct work *w)
 		return TX_RECHECK;
 	if (w->claim == WEFT_CLAIM_MOVED || w->claim == WEFT_CLAIM_STUCK) {
 		look_ahead(w);
-		return TX_AGAIN;
+		return TX_STUCK;
 	}
 	return w->claim == WEFT_CLAIM_OK ? join_or_fill(w) : gone(w);
 }
@@ -129,6 +128,12 @@ static enum step refill(struct cpu *cpu, int was)
 	int grown = 0, yield;
 
 	w->wnd = window(h, tx);
+	if (lane_owed(cpu)) {
+		publish(c);
+		h->active += (tx->inflight != 0) - was;
+		w->tries = 1;
+		return TX_FILL;
+	}
 	/* who has nothing to send gives its token up anyway, and must find out that it has */
 	yield = (w->hand >= 0 || (w->room <= 0 && crowds(h, tx, w->dom)) || astray(h, w)) &&
 		!weft_tx_idle(tx, w->prod);
@@ -235,6 +240,7 @@ static enum step look(struct cpu *cpu)
 	struct weft_score r;
 
 	timer_look(c, cpu->w.now, &r);
+	publish(c);
 	account(h, r.dom, r.freed, 0, 0);
 	h->active += (c->gtx.tx.inflight != 0) - was;
 	look_ahead(&cpu->w);
@@ -306,7 +312,7 @@ static enum step clone(struct cpu *cpu)
 	if (f->claimed) {
 		const struct weft_tx_slot *s = &tx->slot[weft_tx_at(f->sum)];
 
-		if (tx->nxt - f->sum - 1 >= WEFT_WIN || weft_slot_state(s) != WEFT_SLOT_OUT)
+		if (!weft_tx_goes(tx, f->sum))
 			return STEP_END;
 		weft_tx_segment(tx, f->sum, weft_slot_ssn(tx, s), weft_slot_seg(s), &w->seg);
 		w->seg.ev = s->ev;
@@ -417,13 +423,18 @@ enum step tx_step(struct cpu *cpu, enum step s)
 	struct work *w = &cpu->w;
 
 	switch (s) {
+	case TX_AHEAD: return lane_ahead(cpu);
+	case TX_GO: return lane_go(cpu);
+	case TX_DISOWN: return lane_disown(cpu);
+	case TX_STUCK: return lane_stuck(cpu);
+	case TX_BULK: return lane_bulk(cpu);
 	case TX_SCORE: return score(cpu);
 	case TX_REPAIR: return repair(cpu);
 	case TX_RECHECK:
 		if (!weft_ring_recheck(&w->c->ring, w->prod))
 			return gone(w);
 		look_ahead(w);
-		return TX_AGAIN;
+		return TX_STUCK;
 	case TX_AGAIN: return again(cpu);
 	case TX_JOIN: return join(cpu);
 	case TX_LOOK: return look(cpu);

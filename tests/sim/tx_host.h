@@ -13,6 +13,14 @@ static inline const struct weft_wqe *next_ring(const struct work *w)
 	return &c->sq[weft_sq_ring(w->cons, c->depth - 1) * WEFT_SQ_DEPTH];
 }
 
+/* lane_host.c */
+enum step lane_ahead(struct cpu *cpu), lane_go(struct cpu *cpu), lane_bulk(struct cpu *cpu),
+	lane_disown(struct cpu *cpu), lane_stuck(struct cpu *cpu);
+int lane_owed(struct cpu *cpu);
+
+/* tx_host.c: what the application sees; locked */
+void publish(struct conn *c);
+
 /* tx_grow.c, as bpf/token.bpf.h has them */
 void start_clones(struct cpu *cpu, uint32_t n);
 __u32 domains(const struct host *h, const struct work *w);

@@ -5,8 +5,8 @@
 
 #include <weft/core/recv.h>
 #include <weft/core/rx_track.h>
+#include <weft/core/tx_bulk.h>
 #include <weft/core/tx_many.h>
-#include <weft/core/tx_score.h>
 
 /*
  * A cache line for the application, one for each side of XDP, one for each arm

@@ -3,57 +3,7 @@
 #ifndef WEFT_CORE_TX_CLAIM_H
 #define WEFT_CORE_TX_CLAIM_H
 
-#include <weft/core/tx_cut.h>
-#include <weft/core/tx_order.h>
-
-/* A segment to send. */
-struct weft_seg {
-	__u64 loff, roff;       /* of this segment, from the MRs' starts */
-	__u64 operand, compare; /* of an atomic */
-	__u32 lkey, rkey;
-	__u32 psn, msn;
-	__u32 moff, mlen, len;
-	__u16 op;     /* enum weft_wqe_op */
-	__u16 wflags; /* WEFT_WQE_* */
-	__u32 asn;    /* of an atomic: its number; else of the receive that it takes */
-	__u8 flags;   /* WEFT_F_* */
-	__u8 ev;
-	__u8 from; /* domain that lost `freed` tokens to this claim */
-	__u8 freed;
-	__u8 more; /* whole WRITEs behind this one that its PSN stands for as well, tx_many.h */
-};
-
-/*
- * Cut segment `seg` (weft_slot_seg) out of work request `ssn`. Returns 1 when it is its last. Without a
- * branch for those that stand for several.
- */
-weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, __u32 seg,
-				struct weft_seg *out)
-{
-	const struct weft_wqe *q = &tx->wqe[ssn & (WEFT_SQ_DEPTH - 1)];
-	__u32 many = seg >> 23 & 1;
-	__u32 sent = (seg & (many - 1)) * tx->payload;
-	__u32 left = q->len - sent;
-
-	out->more = (seg >> 16 & 0x7f) & -many;
-	out->psn = psn;
-	out->msn = ssn;
-	out->moff = q->moff + sent;
-	out->mlen = q->mlen;
-	out->len = left < tx->payload ? left : tx->payload;
-	out->loff = q->loff + sent;
-	out->roff = q->roff + sent;
-	out->lkey = q->lkey;
-	out->rkey = q->rkey;
-	out->op = q->op;
-	out->wflags = q->flags;
-	out->operand = q->operand;
-	out->compare = q->compare;
-	out->asn = q->asn;
-	out->flags = out->moff + out->len == out->mlen ? WEFT_F_LAST : 0;
-	out->flags |= weft_tx_is_free(tx, psn) * WEFT_F_FREE;
-	return left <= tx->payload;
-}
+#include <weft/core/tx_lane.h>
 
 /* A new segment of the work request being cut: whether it is free, in the books and on the wire. */
 weft_inline void weft_tx_mark_free(struct weft_tx *tx, struct weft_seg *seg)
@@ -170,6 +120,29 @@ weft_inline enum weft_claim weft_tx_full(const struct weft_tx *tx, __u32 now, __
 		       : WEFT_CLAIM_WINDOW;
 }
 
+/* Is the oldest lent to a CPU of another domain that has not come for it for so long? */
+weft_inline int weft_tx_lent_stuck(const struct weft_tx *tx, __u32 now, __u32 dom)
+{
+	const struct weft_tx_slot *s = &tx->slot[weft_tx_at(tx->una)];
+
+	return tx->una != tx->nxt && weft_slot_lent(s) && weft_slot_dom(s) != dom &&
+	       weft_slot_stuck(tx, s, now);
+}
+
+/*
+ * Before weft_tx_rescue(), if a claim said WEFT_CLAIM_STUCK: what the CPU that holds up the oldest was lent is
+ * taken away. Returns its domain.
+ */
+weft_inline __u32 weft_tx_unblock_lane(struct weft_tx *tx, __u32 now, __u32 dom)
+{
+	__u32 from = weft_tx_stuck_in(tx, dom) & (WEFT_DOMAINS - 1);
+
+	if (weft_tx_lent_stuck(tx, now, dom) ||
+	    (tx->nxt - tx->una >= WEFT_WIN && weft_tx_full(tx, now, dom) == WEFT_CLAIM_STUCK))
+		weft_tx_reclaim(tx, from);
+	return from;
+}
+
 /* After a claim that said WEFT_CLAIM_STUCK, under the same lock. WEFT_CLAIM_OK, or _WINDOW: all was delivered. */
 weft_inline enum weft_claim weft_tx_rescue(struct weft_tx *tx, __u32 now, __u32 dom,
 					   struct weft_seg *out)
@@ -227,7 +200,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 	if (tx->err)
 		return WEFT_CLAIM_ERROR;
 	if (weft_tx_idle(tx, prod))
-		return WEFT_CLAIM_EMPTY;
+		return weft_tx_lent_stuck(tx, now, dom) ? WEFT_CLAIM_STUCK : WEFT_CLAIM_EMPTY;
 	if (tx->inflight >= wnd)
 		return WEFT_CLAIM_CWND;
 
@@ -249,8 +222,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		}
 		s->ev = out->ev = weft_tx_path(tx, psn);
 		weft_tx_segment(tx, psn, weft_slot_ssn(tx, s), weft_slot_seg(s), out);
-		out->flags |= WEFT_F_RETX;
-		tx->retransmits++;
+		/* what was lent and taken away has not gone out before */
+		if (s->tries) {
+			out->flags |= WEFT_F_RETX;
+			tx->retransmits++;
+		}
 		weft_tx_list(tx, s, psn, now, dom);
 		return WEFT_CLAIM_OK;
 	}
@@ -310,9 +286,7 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		return WEFT_CLAIM_WINDOW;
 	bit = weft_psn_bit(psn);
 	w = weft_psn_word(psn);
-	/* other CPUs read this line with every ACK: WRITEs leave it alone */
-	if (tx->own[w] & bit)
-		tx->own[w] &= ~bit;
+	weft_tx_unmark(tx, psn);
 	if (weft_wqe_own(q->op)) {
 		if (!weft_tx_own(tx, psn - 1))
 			tx->puts = psn;
@@ -328,17 +302,11 @@ weft_inline enum weft_claim weft_tx_claim(struct weft_tx *tx, const struct weft_
 		}
 	}
 	seg = weft_tx_cut(tx, q, dom);
-	s->ssn = tx->cons;
-	s->seg = seg;
-	s->seg_hi = seg >> 16;
-	s->tries = 0;
-	s->st = WEFT_SLOT_IDLE;
+	weft_slot_assign(s, tx->cons, seg, WEFT_SLOT_IDLE);
 	if (!tx->seg) {
 		tx->msgs++;
 		tx->bytes += q->len;
 	}
-	if (tx->last[w] & bit)
-		tx->last[w] &= ~bit;
 	if (weft_tx_segment(tx, psn, tx->cons, seg, out)) {
 		tx->last[w] |= bit;
 		tx->cons++;

@@ -1,9 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which segment of a work request goes to which domain: runs of neighbours. */
+/* Segments: what they are, and which of a work request goes to which domain: runs of neighbours. */
 #ifndef WEFT_CORE_TX_CUT_H
 #define WEFT_CORE_TX_CUT_H
 
 #include <weft/core/tx_state.h>
+
+/* A segment to send. */
+struct weft_seg {
+	__u64 loff, roff;       /* of this segment, from the MRs' starts */
+	__u64 operand, compare; /* of an atomic */
+	__u32 lkey, rkey;
+	__u32 psn, msn;
+	__u32 moff, mlen, len;
+	__u16 op;     /* enum weft_wqe_op */
+	__u16 wflags; /* WEFT_WQE_* */
+	__u32 asn;    /* of an atomic: its number; else of the receive that it takes */
+	__u8 flags;   /* WEFT_F_* */
+	__u8 ev;
+	__u8 from; /* domain that lost `freed` tokens to this claim */
+	__s8 freed;
+	__u8 more; /* whole WRITEs behind this one that its PSN stands for as well, tx_many.h */
+};
+
+/*
+ * Cut segment `seg` (weft_slot_seg) out of work request q, number `ssn`, in pieces of `payload`. Returns 1 when
+ * it is its last. Without a branch for those that stand for several.
+ */
+weft_inline int weft_wqe_segment(const struct weft_wqe *q, __u32 payload, __u32 psn, __u32 ssn,
+				 __u32 seg, struct weft_seg *out)
+{
+	__u32 many = seg >> 23 & 1;
+	__u32 sent = (seg & (many - 1)) * payload;
+	__u32 left = q->len - sent;
+
+	out->more = (seg >> 16 & 0x7f) & -many;
+	out->psn = psn;
+	out->msn = ssn;
+	out->moff = q->moff + sent;
+	out->mlen = q->mlen;
+	out->len = left < payload ? left : payload;
+	out->loff = q->loff + sent;
+	out->roff = q->roff + sent;
+	out->lkey = q->lkey;
+	out->rkey = q->rkey;
+	out->op = q->op;
+	out->wflags = q->flags;
+	out->operand = q->operand;
+	out->compare = q->compare;
+	out->asn = q->asn;
+	out->flags = out->moff + out->len == out->mlen ? WEFT_F_LAST : 0;
+	return left <= payload;
+}
+
+/* The same of what the send queue has begun. */
+weft_inline int weft_tx_segment(const struct weft_tx *tx, __u32 psn, __u32 ssn, __u32 seg,
+				struct weft_seg *out)
+{
+	const struct weft_wqe *q = &tx->wqe[ssn & (WEFT_SQ_DEPTH - 1)];
+	int last = weft_wqe_segment(q, tx->payload, psn, ssn, seg, out);
+
+	out->flags |= weft_tx_is_free(tx, psn) * WEFT_F_FREE;
+	return last;
+}
 
 /*
  * PSNs go to the CPUs as their tokens come, but each CPU copies WEFT_RUN segments in a row: what a CPU
@@ -15,7 +73,7 @@
  * A domain that has no run, when all is given out, takes half of another's: none waits for a CPU that
  * stands still.
  */
-#define WEFT_RUN 8
+#define WEFT_RUN 16
 
 /* The domains that have something left of their runs, a bit each. Without a branch: weft_tx_busy(). */
 weft_inline __u32 weft_tx_runs(const struct weft_tx *tx)

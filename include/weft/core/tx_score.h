@@ -21,24 +21,13 @@ struct weft_ack {
  * not counted up: a verifier that knew the values would walk every combination.
  */
 struct weft_score {
-	__u32 freed; /* tokens that left `inflight`, all of domain `dom` */
+	__u32 freed; /* tokens that left `inflight`, all of domain `dom`; negative: more are in it */
 	__u32 dom;
 	__u32 lost;     /* PSNs convicted and not delivered; not of an ACK */
 	__u32 progress; /* work requests completed */
 	__u32 surplus;  /* 1: the token was not expected: convicted before, or a duplicate */
 	__u32 repair;   /* 1: weft_tx_repair() must come before anything is claimed */
 };
-
-weft_inline void weft_tx_lose(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
-{
-	weft_slot_set(s, WEFT_SLOT_LOST);
-	tx->lost[weft_psn_word(psn)] |= weft_psn_bit(psn);
-	tx->nlost++;
-	tx->nfree += weft_tx_is_free(tx, psn);
-	/* nobody's, until weft_tx_settle() has looked: what it was may be of another age */
-	tx->turn = tx->nxt;
-	weft_tx_go_back(tx, psn, ~weft_tx_is_free(tx, psn));
-}
 
 /* A token will not come back. */
 weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u32 psn)
@@ -49,85 +38,6 @@ weft_inline void weft_tx_convict(struct weft_tx *tx, struct weft_tx_slot *s, __u
 	weft_tx_lose(tx, s, psn);
 	tx->losses++;
 	weft_path_lost(&tx->path, s->ev);
-}
-
-/* Note delivered PSNs among bits of the word at base (multiple of 64). */
-weft_inline void weft_tx_mark(struct weft_tx *tx, __u32 base, __u64 bits)
-{
-	__u32 w = weft_psn_word(base);
-	__u64 won;
-
-	tx->delivered[w] |= bits;
-	if (!tx->nlost)
-		return;
-	won = tx->lost[w] & bits;
-	tx->lost[w] &= ~won;
-	tx->nlost -= weft_popcount(won);
-}
-
-/*
- * Note as delivered what is older than cum. Each word's place follows from the count alone:
- * a verifier would tell apart all the ways that led to a sum.
- */
-weft_inline void weft_tx_cum(struct weft_tx *tx, __u32 cum)
-{
-	__u32 base = tx->una & ~63u;
-	__u64 m = ~(weft_psn_bit(tx->una) - 1);
-
-	for (int i = 0; i <= WEFT_WIN_WORDS; i++, base += 64, m = ~0ull) {
-		__s32 left = weft_psn_diff(cum, base);
-		__u32 w = weft_psn_word(base);
-
-		/* or the compiler counts by it, and a verifier sees no end */
-		__asm__("" : "+r"(base));
-		if (left <= 0)
-			break;
-		if (left < 64)
-			m &= weft_psn_bit(left) - 1;
-		m &= ~tx->own[w];
-		tx->delivered[w] |= m;
-		if (tx->nlost) {
-			tx->nlost -= weft_popcount(tx->lost[w] & m);
-			tx->lost[w] &= ~m;
-		}
-	}
-}
-
-/*
- * In relaxed order: is there news in a cumulative PSN that is newer than una? READs leave una behind,
- * and each answer would go over all up to it. What was noted last may be any number of windows old.
- */
-weft_inline int weft_tx_cum_news(const struct weft_tx *tx, __u32 cum)
-{
-	return tx->cum - tx->una > WEFT_WIN || weft_psn_diff(cum, tx->cum) > 0;
-}
-
-/*
- * Move una over what is known to be delivered, and done with it. The peer's cum
- * may lag behind its SACKs (the ACK that would tell is lost, or it has not
- * advanced yet), and with every token home nobody would ever ask again. Which work request una
- * is of is in its slot, on a line that the CPU which sent it keeps: that is looked at behind
- * the end of one only.
- */
-weft_inline void weft_tx_slide(struct weft_tx *tx)
-{
-	__u32 una = tx->una;
-	__u64 ends = 0;
-
-	for (int i = 0; i <= WEFT_WIN_WORDS && una != tx->nxt; i++) {
-		__u32 w = weft_psn_word(una), lo = una & 63;
-		__u32 hi = weft_ctz(~(tx->delivered[w] | (weft_psn_bit(una) - 1)));
-
-		tx->delivered[w] &= ~weft_mask(lo, hi);
-		ends |= tx->last[w] & weft_mask(lo, hi);
-		una += hi - lo;
-		if (hi < 64)
-			break;
-	}
-	tx->una = una;
-	if (ends)
-		tx->done =
-			una == tx->nxt ? tx->cons : weft_slot_ssn(tx, &tx->slot[weft_tx_at(una)]);
 }
 
 /* Is the PSN that it answers not placed, and to be sent again? */
@@ -234,7 +144,7 @@ weft_inline void weft_tx_overdue(struct weft_tx *tx, __u32 dom, __u32 ref, __u32
 	}
 }
 
-/* Those of them whose oldest token has been out for more than rto. Without a branch as well. */
+/* Those of them whose oldest token has been out, or lane not settled, for more than rto. Without a branch as well. */
 weft_inline __u32 weft_tx_late(const struct weft_tx *tx, __u32 now, __u32 rto)
 {
 	__u32 late = 0;
@@ -243,8 +153,12 @@ weft_inline __u32 weft_tx_late(const struct weft_tx *tx, __u32 now, __u32 rto)
 	for (int d = 0; d < WEFT_DOMAINS; d++) {
 		__u32 age = now - tx->slot[tx->dom[d].head & (WEFT_WIN - 1)].ts + WEFT_TX_SKEW;
 		__u32 out = *(const volatile __u32 *)&tx->dom[d].out;
+		__u32 lent = *(const volatile __u32 *)&tx->lane[d].state;
 
 		out = (out | -out) & ((__u64)rto + WEFT_TX_SKEW - age) >> 32;
+		age = now - tx->lane[d].ts + WEFT_TX_SKEW;
+		lent |= -lent;
+		out |= lent & ((__u64)rto + WEFT_TX_SKEW - age) >> 32;
 		__asm__ volatile("" : "+r"(out));
 		late |= (out >> 31) << d;
 	}
@@ -423,17 +337,22 @@ weft_inline void weft_tx_repair(struct weft_tx *tx, __u32 now, __u32 conf, struc
 weft_inline int weft_tx_timeout(struct weft_tx *tx, __u32 now, __u32 conf, struct weft_score *r)
 {
 	struct weft_cc_event ev = { .now = now, .inflight = tx->inflight, .timeout = 1 };
-	__u32 rto = weft_rto(&tx->rtt), losses = tx->losses;
+	__u32 rto = weft_rto(&tx->rtt), losses = tx->losses, done = tx->done, was;
 	__u32 late = weft_tx_late(tx, now, rto);
 	__u32 after = late & ~((2u << (tx->looked & (WEFT_DOMAINS - 1))) - 1);
 	__u32 dom = weft_ctz(after ? after : late) & (WEFT_DOMAINS - 1);
 
 	tx->looked = r->dom = dom;
-	r->progress = r->surplus = r->repair = 0;
+	r->surplus = r->repair = 0;
+	if (late)
+		weft_tx_reclaim(tx, dom);
+	weft_tx_slide(tx);
+	was = tx->inflight;
 	weft_tx_overdue(tx, dom, now, rto, WEFT_TX_SKEW);
 	r->freed = ev.inflight - tx->inflight;
 	r->lost = tx->losses - losses;
-	if (!r->freed)
+	r->progress = tx->done - done;
+	if (tx->inflight == was)
 		return 0;
 	weft_tx_settle(tx);
 	tx->timeouts++;

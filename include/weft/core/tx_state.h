@@ -14,7 +14,7 @@
  *
  *   OUT    a token for it is in flight (counted in `inflight`)
  *   LOST   convicted, waits to be sent again (bit in `lost`, counted in `nlost`)
- *   IDLE   neither: never sent, or delivered
+ *   IDLE   neither: never sent, or delivered; or lent, tx_lane.h
  *
  * and may in addition be delivered (older than `una`, or a bit in `delivered`).
  * A token comes back with the ACK of its own PSN; what other ACKs say about a
@@ -30,7 +30,7 @@
  * the retransmission timer has passed. Thus conviction never has to search, no
  * matter how many domains there are or what else they have sent.
  *
- * Everything here runs under the QP's transmit lock.
+ * Everything here runs under the QP's transmit lock, if it does not say otherwise.
  */
 #define WEFT_SQ_DEPTH 256  /* work requests that a ring holds, and a QP unless it asks for more */
 #define WEFT_SQ_MAX   4096 /* then it has several rings, one behind the other */
@@ -117,7 +117,7 @@ struct weft_tx_slot {
 			__u8 seg_hi; /* the rest, and WEFT_SLOT_TAKEN; or WEFT_SLOT_MANY | how many more */
 			__u8 tries; /* transmissions, saturating */
 			__u8 ev;
-			__u8 st; /* enum weft_slot_state | WEFT_SLOT_RESCUED | ordering domain << 4 */
+			__u8 st; /* enum weft_slot_state | WEFT_SLOT_RESCUED or _LENT | ordering domain << 4 */
 		};
 		__u64 word; /* all of that, weft_tx_take() */
 	};
@@ -126,6 +126,7 @@ struct weft_tx_slot {
 #define WEFT_SLOT_TAKEN \
 	0x40 /* likewise; its answer is being put into memory. Written with the PSN, then by that */
 #define WEFT_SLOT_RESCUED 0x4 /* sent again only because its CPU did not move */
+#define WEFT_SLOT_LENT    0x8 /* and not listed yet: tx_lane.h */
 
 /* An ordering domain, on a cache line of its own: as a rule one CPU writes it. */
 struct weft_tx_dom {
@@ -138,6 +139,26 @@ struct weft_tx_dom {
 	__u32 run_at;  /* segments of the work request being cut that are this domain's, tx_cut.h */
 	__u32 run_end;
 	__u32 pad[9];
+};
+
+#define WEFT_LANE      4   /* segments lent at a time, tx_lane.h */
+#define WEFT_LANE_NONE ~0u /* `who` of a lane that is not used */
+
+/* What is lent to a domain, on cache lines of its own: one CPU writes them. */
+struct weft_lane {
+	__u32 state; /* how many are lent << 8 | how many of them have gone out */
+	__u32 who;   /* that CPU, + 1; 0: none yet. It stays */
+	__u32 first; /* PSN of the first; the others follow */
+	__u32 seg;   /* which segment of the work request that is; likewise */
+	__u32 ssn;   /* number of the work request */
+	__u32 ts;    /* send time of all of them */
+	__u32 cum;   /* newest cumulative PSN of the ACKs below */
+	__u32 pad;
+	struct {
+		__u32 psn, ts;
+	} ack[WEFT_LANE]; /* not scored yet: of the tokens that took what has gone out */
+	struct weft_wqe
+		wqe; /* a copy of its own: if the peer lies, the other is another's by then */
 };
 
 struct weft_tx {
@@ -209,6 +230,7 @@ struct weft_tx {
 	__u64 last[WEFT_WIN_WORDS]; /* the last of their work requests; as `own`, old beyond nxt */
 	__u32 apsn[WEFT_ATOMICS];   /* PSNs of the last atomics */
 	struct weft_tx_dom dom[WEFT_DOMAINS];
+	struct weft_lane lane[WEFT_DOMAINS];
 	struct weft_tx_slot slot[WEFT_WIN]; /* by weft_tx_at() */
 	struct weft_wqe wqe[WEFT_SQ_DEPTH]; /* private copies, taken with the first segment */
 };
@@ -260,6 +282,21 @@ weft_inline void weft_slot_set(struct weft_tx_slot *s, enum weft_slot_state stat
 	s->st = (s->st & ~3) | state;
 }
 
+/* What a PSN that is new stands for. */
+weft_inline void weft_slot_assign(struct weft_tx_slot *s, __u32 ssn, __u32 seg, __u8 st)
+{
+	s->ssn = ssn;
+	s->seg = seg;
+	s->seg_hi = seg >> 16;
+	s->tries = 0;
+	s->st = st;
+}
+
+weft_inline int weft_slot_lent(const struct weft_tx_slot *s)
+{
+	return (s->st & WEFT_SLOT_LENT) != 0;
+}
+
 /* The ordering domain of its last transmission. */
 weft_inline __u32 weft_slot_dom(const struct weft_tx_slot *s)
 {
@@ -298,6 +335,15 @@ weft_inline __u32 weft_tx_at(__u32 psn)
 	return at & (WEFT_WIN - 1);
 }
 
+/* Is a token to carry it, or under way with it? */
+weft_inline int weft_tx_goes(const struct weft_tx *tx, __u32 psn)
+{
+	const struct weft_tx_slot *s = &tx->slot[weft_tx_at(psn)];
+
+	return tx->nxt - psn - 1 < WEFT_WIN &&
+	       (weft_slot_state(s) == WEFT_SLOT_OUT || weft_slot_lent(s));
+}
+
 /* The PSN that has place `at`, of those older than nxt. */
 weft_inline __u32 weft_tx_psn(const struct weft_tx *tx, __u32 at)
 {
@@ -316,6 +362,18 @@ weft_inline int weft_tx_delivered(const struct weft_tx *tx, __u32 psn)
 weft_inline int weft_tx_own(const struct weft_tx *tx, __u32 psn)
 {
 	return (tx->own[weft_psn_word(psn)] & weft_psn_bit(psn)) != 0;
+}
+
+/* What was noted a window ago is not of this PSN. Other CPUs read these lines with every ACK: leave them alone. */
+weft_inline void weft_tx_unmark(struct weft_tx *tx, __u32 psn)
+{
+	__u32 w = weft_psn_word(psn);
+	__u64 bit = weft_psn_bit(psn);
+
+	if (tx->own[w] & bit)
+		tx->own[w] &= ~bit;
+	if (tx->last[w] & bit)
+		tx->last[w] &= ~bit;
 }
 
 /* Was it marked as free of order? 1 or 0. */

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# shellcheck shell=bash disable=SC2154,SC2086 # the names of files are mutate.sh's, without blanks
+# What tests/bpf/mutate.sh breaks of plain ACKs in the midst of a long WRITE; not to be run by itself.
+
+gone bulk__goes_on $t 'weft_tx_go(&q->tx, &p)'
+cut bulk__collects $t 'weft_tx_collect(&q->tx, p.dom, p.who)'
+gone bulk__collects $t 'weft_tx_unscored(&q->tx, p.dom, p.who)'
+swap bulk__collects $t '!h->flags' 1
+swap bulk__not_if_others_wait $t 'READ_ONCE(run->active) <= 1' 1
+gone bulk__not_if_others_wait $t 'READ_ONCE(run->active) <= 1'
+cut bulk__shrinks $t 'account(run, p.dom, 0, p.dom, more)'
+gone bulk__late $d 'wk->score.progress' $'wk->score.progress)\n\t\tpublish'
+gone bulk__late $d 'wk->score.progress' $'wk->score.progress)\n\t\twake'
+gone bulk__foreign $w 'foreign(wk, slot)'
+gone bulk__owed $t 'weft_tx_owed(tx, wnd, f->now, f->dom, f->who, &wk->seg)'
+swap fill__claimed $d 'weft_tx_goes(&q->tx, psn)' 1
+swap fill__claimed $c/tx_state.h 'tx->nxt - psn - 1 < WEFT_WIN' 1

@@ -76,8 +76,10 @@ STEP int look(__u32 qpn)
 		publish(&q->tx, ring);
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
-	if (wk->score.progress)
+	if (wk->score.progress) {
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		tele_late(slot, now, wk->score.progress);
+	}
 	account(run, wk->score.dom, wk->score.freed, wk->score.dom, 0);
 	account_delta(run, delta);
 	st->count.lost += wk->score.lost;

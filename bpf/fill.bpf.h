@@ -117,8 +117,10 @@ STEP int unlend(const struct weft_qpctl *ctl, struct weft_stats *st, __u32 slot,
 	bpf_spin_unlock(&q->lock);
 	account(run, from, 0, from, more);
 	account_delta(run, delta);
-	if (done)
+	if (done) {
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		tele_late(slot, now, done);
+	}
 	return 0;
 }
 

@@ -39,6 +39,7 @@ struct work {
 	__s32 room;          /* with V_REPAIR: what its domain had left for others */
 	__u32 acked;         /* when the ACK was scored, ticks; 0: it was not */
 	__u32 wrote;         /* work requests that it completed */
+	__u32 before;        /* that ACKs completed which tx_bulk() scored before it */
 	__u32 answer;        /* 1: what it brought is in memory */
 	__u32 again;         /* 1: a request in a clone, which is not cloned again */
 	__u32 at;            /* a work request of the ring that next_ring() found */

@@ -60,6 +60,29 @@ static long tele_one_of(__u32 i, struct tele_done *d)
 	return 0;
 }
 
+/* So are the last n. As a rule it is one: that need not pay for a loop of calls. */
+static __always_inline void tele_writes(const struct weft_qptx *q, struct weft_tele *t,
+					struct tele_done *d, __u32 n)
+{
+	d->ssn = READ_ONCE(q->tx.done) - n;
+	if (likely(n == 1))
+		tele_write(q, t, d->ssn, d->now);
+	else
+		bpf_loop(n, tele_one_of, d, 0);
+}
+
+/* They were completed by ACKs that a CPU had not scored yet. */
+STEP int tele_late(__u32 slot, __u32 now, __u32 n)
+{
+	struct weft_tele *t = bpf_map_lookup_elem(&qptele, &slot);
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	struct tele_done d = { .slot = slot, .now = now };
+
+	if (t && q && n && n <= WEFT_SQ_DEPTH && tele_on())
+		tele_writes(q, t, &d, n);
+	return 0;
+}
+
 /*
  * The ACK in wk was scored, and completed wk->wrote WRITEs. Which they are is read without the
  * lock: if another CPU has scored since, newer ones stand in for them. Not part of tx_ack(), since
@@ -92,12 +115,7 @@ STEP int tele_acked(struct work *wk, __u32 slot)
 	q = bpf_map_lookup_elem(&qptx, &slot);
 	if (!q)
 		return 0;
-	d.ssn = READ_ONCE(q->tx.done) - n;
-	/* as a rule one: it need not pay for a loop of calls */
-	if (likely(n == 1))
-		tele_write(q, t, d.ssn, d.now);
-	else
-		bpf_loop(n, tele_one_of, &d, 0);
+	tele_writes(q, t, &d, n);
 	return 0;
 }
 

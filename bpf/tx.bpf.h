@@ -126,8 +126,10 @@ STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl
 	account_delta(run, delta);
 	if (unlikely(done))
 		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
-	if (v == V_PASS)
+	if (v == V_PASS) {
+		wk->before = done;
 		return v;
+	}
 	wk->now = wk->acked = now;
 	wk->wrote = done;
 	wk->queued = 0;
@@ -334,7 +336,7 @@ STEP int tx_ack(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	st->count.rx_seq += a.seq;
 	st->count.surplus += wk->score.surplus;
 	wk->acked = f.now;
-	wk->wrote = wk->score.progress;
+	wk->wrote = wk->score.progress + wk->before;
 	if (unlikely(READ_ONCE(wk->score.repair))) {
 		account(f.run, wk->score.dom, wk->score.freed, f.dom, 0);
 		account_delta(f.run, f.delta);

@@ -137,7 +137,7 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 	case WEFT_OP_ACK:
 		if (state != WEFT_QP_RTS)
 			return drop(st, closed);
-		wk->acked = wk->answer = 0;
+		wk->acked = wk->answer = wk->before = 0;
 		if (p->u.h.op == WEFT_OP_REPLY && tx_reply(ctx, ctl, wk, st, slot))
 			return V_DROP;
 		if (unlikely(foreign(wk, slot)))

@@ -10,7 +10,7 @@ swap bulk__not_if_others_wait $t 'READ_ONCE(run->active) <= 1' 1
 gone bulk__not_if_others_wait $t 'READ_ONCE(run->active) <= 1'
 cut bulk__shrinks $t 'account(run, p.dom, 0, p.dom, more)'
 gone bulk__late $d 'wk->score.progress' $'wk->score.progress)\n\t\tpublish'
-gone bulk__late $d 'wk->score.progress' $'wk->score.progress)\n\t\twake'
+gone bulk__late $d 'wk->score.progress' $'wk->score.progress) {\n\t\twake'
 gone bulk__foreign $w 'foreign(wk, slot)'
 gone bulk__owed $t 'weft_tx_owed(tx, wnd, f->now, f->dom, f->who, &wk->seg)'
 swap fill__claimed $d 'weft_tx_goes(&q->tx, psn)' 1

@@ -231,7 +231,7 @@ test_errors() {
 }
 
 test_tcp() {
-	tcp_bytes 20M
+	tcp_bytes 64M
 	check "TCP passes the XDP middle without offload" "received > 15000000"
 	lab_down
 	lab_middle_plain 3498 10000

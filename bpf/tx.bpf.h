@@ -98,10 +98,10 @@ STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl
 		count(st, rx_ack);
 		return V_FILL;
 	}
-	/* in a full domain each token asks whose turn it is, if there are others; and whether it is one too many */
+	/* in a full domain a token goes to who waits; and it may be one too many */
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[p.dom].inflight);
-	plain &=
-		weft_tx_lendable(&q->tx, p.dom, p.who) && (room > 0 || READ_ONCE(run->active) <= 1);
+	plain &= weft_tx_lendable(&q->tx, p.dom, p.who) && (room > 0 || !any_waits(run, p.dom)) &&
+		 room >= (__s32)cfg->budget - (__s32)cfg->hard;
 	if (!plain && !weft_tx_unscored(&q->tx, p.dom, p.who))
 		return V_PASS;
 	ring = ring_get(ctl);

@@ -6,8 +6,9 @@ gone bulk__goes_on $t 'weft_tx_go(&q->tx, &p)'
 cut bulk__collects $t 'weft_tx_collect(&q->tx, p.dom, p.who)'
 gone bulk__collects $t 'weft_tx_unscored(&q->tx, p.dom, p.who)'
 swap bulk__collects $t '!h->flags' 1
-swap bulk__not_if_others_wait $t 'READ_ONCE(run->active) <= 1' 1
-gone bulk__not_if_others_wait $t 'READ_ONCE(run->active) <= 1'
+swap bulk__not_if_others_wait $t '!any_waits(run, p.dom)' 1
+gone bulk__not_if_others_wait $t '!any_waits(run, p.dom)'
+swap bulk__not_if_others_wait $t 'room >= (__s32)cfg->budget - (__s32)cfg->hard' 1
 cut bulk__shrinks $t 'account(run, p.dom, 0, p.dom, more)'
 gone bulk__late $d 'wk->score.progress' $'wk->score.progress)\n\t\tpublish'
 gone bulk__late $d 'wk->score.progress' $'wk->score.progress) {\n\t\twake'

@@ -105,19 +105,31 @@ static void bulk__collects(void **state)
 	}
 }
 
-/* In a full domain others may wait: nothing is lent, unless there are none. */
+/* In a full domain nothing is lent if others wait, nor to a token that is one too many. */
 static void bulk__not_if_others_wait(void **state)
 {
+	static const struct {
+		uint32_t budget, hard;
+		bool waits, lent;
+	} cases[] = {
+		{ OUT, OUT, false, true },
+		{ OUT, OUT, true, false },
+		{ OUT + 1, OUT + 1, true, true },
+		{ OUT - 2, OUT - 1, false, false },
+	};
+
 	(void)state;
 	BOTH(q)
 	{
-		for (int active = 1; active <= 2; active++) {
+		for (int i = 0; i < 4; i++) {
 			bulk_new(q);
-			fx.cfg->budget = OUT;
+			fx.cfg->budget = cases[i].budget;
+			fx.cfg->hard = cases[i].hard;
 			fx.cfg->domains = 4;
-			fx.run->active = active;
+			if (cases[i].waits)
+				fx_waits(fx.qp[q == &fx.qp[A4] ? A6 : A4].slot);
 			ack_of(q, 0);
-			assert_int_equal(lane(q)->state >> 8, active == 1 ? WEFT_LANE - 1 : 0);
+			assert_int_equal(lane(q)->state >> 8, cases[i].lent ? WEFT_LANE - 1 : 0);
 		}
 	}
 }

@@ -2,14 +2,11 @@
 /* The requester's half of a host: segments lent to a CPU, ACKs that it scores later. */
 #include "tx_host.h"
 
-/* Does the token of a plain ACK take what its CPU was lent? Without the lock: anybody may run before TX_GO. */
-enum step lane_ahead(struct cpu *cpu)
+static enum step ahead(struct cpu *cpu)
 {
 	struct work *w = &cpu->w;
 	const struct weft_hdr *h = &cpu->cur->h;
 
-	if (weft_tx_foreign(&w->c->gtx.tx, w->psn, be32toh(h->ts), cpu->id + 1))
-		return TX_DISOWN;
 	w->plain = (struct weft_plain){ .psn = w->psn,
 					.ts = be32toh(h->ts),
 					.cum = be32toh(h->ack.cum),
@@ -18,6 +15,16 @@ enum step lane_ahead(struct cpu *cpu)
 	return h->op == WEFT_OP_ACK && !w->flags && weft_tx_ahead(&w->c->gtx.tx, &w->plain, &w->seg)
 		       ? TX_GO
 		       : TX_BULK;
+}
+
+/* Does the token of a plain ACK take what its CPU was lent? Without the lock: anybody may run before TX_GO. */
+enum step lane_ahead(struct cpu *cpu)
+{
+	struct work *w = &cpu->w;
+
+	if (weft_tx_foreign(&w->c->gtx.tx, w->psn, be32toh(cpu->cur->h.ts), cpu->id + 1))
+		return TX_DISOWN;
+	return ahead(cpu);
 }
 
 enum step lane_go(struct cpu *cpu)
@@ -66,7 +73,8 @@ enum step lane_bulk(struct cpu *cpu)
 
 	weft_tx_collect(tx, w->dom, w->plain.who);
 	w->wnd = window(h, tx);
-	if (cpu->cur->h.op == WEFT_OP_ACK && !w->flags && (room > 0 || h->active <= 1) &&
+	if (cpu->cur->h.op == WEFT_OP_ACK && !w->flags && (room > 0 || !h->wait[w->dom]) &&
+	    room >= (int32_t)(W.p.budget - W.p.hard) &&
 	    weft_tx_is_bulk(tx, &w->plain, w->wnd,
 			    room > 1 ? domain_share(domains(h, w), w->wnd) : 0)) {
 		next = STEP_END;
@@ -109,7 +117,7 @@ enum step lane_disown(struct cpu *cpu)
 {
 	unlend(cpu, 0);
 	W.st.disowned++;
-	return TX_AHEAD;
+	return ahead(cpu);
 }
 
 enum step lane_stuck(struct cpu *cpu)

@@ -179,6 +179,7 @@ mutant I1-lane tx_score.h 's/^\t\tout \|= lent & .*//' 'lane__late' test_core_la
 mutant I1-reclaim tx_score.h 's/^\t\tweft_tx_reclaim\(tx, dom\);/\t\t;/' 'lane__late' test_core_lane
 mutant I9-foreign tx_lane.h 's/state && l->who != who && /state \&\& 0 \&\& /' 'lane__foreign' test_core_lane
 mutant I9-disown tx_lane.h 's/^\t\ttx->lane\[from\]\.who = WEFT_LANE_NONE;//' 'lane__foreign' test_core_lane
+mutant I9-few tx_lane.h 's/ && d->out > WEFT_LANE;/;/' 'lane__only' test_core_lane
 mutant I9-innocent tx_lane.h 's/ && s->ts == ts;/;/' 'lane__foreign' test_core_lane
 mutant I9-held tx_claim.h 's/return weft_tx_lent_stuck\(tx, now, dom\) \? /return 0 ? /' 'lane__held' test_core_lane
 mutant I2-heard tx_lane.h 's/weft_psn_bit\(psn\) & ~tx->own\[weft_psn_word\(psn\)\]/weft_psn_bit(psn)/' 'lane__liars' test_core_lane

@@ -87,7 +87,7 @@ static void lane__cycle(void **state)
 static void lane__only_plain(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 22; i++) {
+	for (int i = 0; i < 23; i++) {
 		struct sender *s = lane_new(0, 64);
 		struct weft_plain p;
 		__u32 wnd = OUT, share = 0;
@@ -116,6 +116,7 @@ static void lane__only_plain(void **state)
 		case 19: weft_slot_set(&s->tx.slot[weft_tx_at(OUT)], WEFT_SLOT_OUT); break;
 		case 20: weft_slot_set(&s->tx.slot[weft_tx_at(2)], WEFT_SLOT_IDLE); break;
 		case 21: s->tx.lane[0].state = 1 << 8; break;
+		case 22: s->tx.dom[0].out = WEFT_LANE; break;
 		}
 		assert_int_equal(weft_tx_is_bulk(&s->tx, &p, wnd, share), !i);
 		test_free(s);

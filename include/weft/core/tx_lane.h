@@ -233,7 +233,7 @@ weft_inline int weft_tx_lendable(const struct weft_tx *tx, __u32 dom, __u32 who)
 	const struct weft_lane *l = &tx->lane[dom & (WEFT_DOMAINS - 1)];
 	const struct weft_tx_dom *d = &tx->dom[dom & (WEFT_DOMAINS - 1)];
 
-	return (l->who == who || !l->who) && d->run_at != d->run_end && d->out > 2 * WEFT_LANE;
+	return (l->who == who || !l->who) && d->run_at != d->run_end && d->out > WEFT_LANE;
 }
 
 /* Lend what follows in the run of domain dom, which has something. */

@@ -138,7 +138,8 @@ static __always_inline __u32 rq_epoch(const struct weft_qpctl *ctl, const struct
 /*
  * Wake a sleeping application: once for each time it has armed. The caller has
  * written what it should see; `fence` makes that visible before `arm` is read
- * (the application does the same the other way round).
+ * (the application does the same the other way round). What lies in the ring
+ * buffer wakes it as well: it takes that out first, and looks at all its QPs then.
  */
 static __always_inline void wake(struct weft_stats *st, const struct weft_qpctl *ctl, __u32 *fence,
 				 __u32 *arm, __u32 kind)
@@ -151,7 +152,7 @@ static __always_inline void wake(struct weft_stats *st, const struct weft_qpctl 
 	if (!READ_ONCE(*arm) || !__sync_lock_test_and_set(arm, 0))
 		return;
 	rb = bpf_map_lookup_elem(&events, &cq);
-	if (!rb)
+	if (!rb || bpf_ringbuf_query(rb, BPF_RB_AVAIL_DATA))
 		return;
 	bpf_ringbuf_output(rb, &ev, sizeof(ev), BPF_RB_FORCE_WAKEUP);
 	count(st, event);

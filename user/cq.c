@@ -406,6 +406,8 @@ void weft_cq_disarm(struct weft_cq *cq)
 	}
 	cq->armed = 0;
 	drain(cq);
+	/* XDP sends no event while there is one: what it found there is seen by who looks after this */
+	__sync_synchronize();
 	if (__atomic_load_n(&cq->woken, __ATOMIC_ACQUIRE)) {
 		/* a wake in between is not lost: the caller looks again after this */
 		(void)!read(cq->wake_fd, &n, sizeof(n));

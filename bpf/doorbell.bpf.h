@@ -77,7 +77,7 @@ STEP int look(__u32 qpn)
 	delta += has_tokens(&q->tx);
 	bpf_spin_unlock(&q->lock);
 	if (wk->score.progress) {
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, ring);
 		tele_late(slot, now, wk->score.progress);
 	}
 	account(run, wk->score.dom, wk->score.freed, wk->score.dom, 0);
@@ -174,7 +174,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 	account(run, dom, 0, dom, c == WEFT_CLAIM_OK);
 	account_delta(run, delta);
 	if (c == WEFT_CLAIM_ERROR)
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, ring);
 
 	if (c == WEFT_CLAIM_OK) {
 		count(st, inplace);
@@ -306,7 +306,7 @@ STEP int claim_clone(__u32 qpn, __u32 psn, __u32 claimed)
 		account(run, from, freed, from, 0);
 	account_delta(run, delta);
 	if (c == WEFT_CLAIM_ERROR)
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, ring);
 	wk->now = now;
 	if (c == WEFT_CLAIM_OK)
 		return V_FILL;

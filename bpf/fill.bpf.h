@@ -118,7 +118,7 @@ STEP int unlend(const struct weft_qpctl *ctl, struct weft_stats *st, __u32 slot,
 	account(run, from, 0, from, more);
 	account_delta(run, delta);
 	if (done) {
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, ring);
 		tele_late(slot, now, done);
 	}
 	return 0;
@@ -168,7 +168,7 @@ STEP int claim_more(const struct weft_qpctl *ctl, struct work *wk, struct weft_s
 	account(run, from, freed, dom, c == WEFT_CLAIM_OK);
 	account_delta(run, delta);
 	if (c == WEFT_CLAIM_ERROR)
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, ring);
 	return c;
 }
 
@@ -192,7 +192,7 @@ static __always_inline void fail_local(struct weft_stats *st, const struct weft_
 	}
 	bpf_spin_unlock(&q->lock);
 	tele_event(slot, local, 0, msn, 0, 0);
-	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+	wake_tx(st, ctl, ring);
 }
 
 /* The MR that len bytes lie in on this side, if it allows that; or NULL. */

@@ -125,7 +125,7 @@ STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl
 	account(run, p.dom, 0, p.dom, more);
 	account_delta(run, delta);
 	if (unlikely(done))
-		wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, ring);
 	if (v == V_PASS) {
 		wk->before = done;
 		return v;
@@ -250,7 +250,7 @@ static __always_inline enum weft_verdict refill_end(struct refill *f, struct xdp
 	account(f->run, wk->score.dom, wk->score.freed, f->dom, f->c == WEFT_CLAIM_OK);
 	account_delta(f->run, f->delta);
 	if (wk->score.progress || f->c == WEFT_CLAIM_ERROR)
-		wake(st, ctl, &f->ring->tx_fence, &f->ring->arm_tx, WEFT_EVENT_TX);
+		wake_tx(st, ctl, f->ring);
 
 	if (unlikely(f->grow == GROW_MOVE)) {
 		if (make_template(ctx, WEFT_DB_GROW, ctl->qpn, 0, 0))
@@ -423,7 +423,7 @@ STEP int tx_nak(struct weft_stats *st, const struct weft_qpctl *ctl, const struc
 		return drop(st, unsent);
 	count(st, rx_nak);
 	tele_event(slot, nak, 0, bpf_ntohl(h->nak.code), psn, 0);
-	wake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);
+	wake_tx(st, ctl, ring);
 	return V_DROP;
 }
 

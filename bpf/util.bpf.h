@@ -135,27 +135,40 @@ static __always_inline __u32 rq_epoch(const struct weft_qpctl *ctl, const struct
 	return rq ? weft_rq_epoch(rq, ring, ctl->flags & WEFT_QPF_SRQ) : 0;
 }
 
-/*
- * Wake a sleeping application: once for each time it has armed. The caller has
- * written what it should see; `fence` makes that visible before `arm` is read
- * (the application does the same the other way round). What lies in the ring
- * buffer wakes it as well: it takes that out first, and looks at all its QPs then.
- */
-static __always_inline void wake(struct weft_stats *st, const struct weft_qpctl *ctl, __u32 *fence,
-				 __u32 *arm, __u32 kind)
+/* What lies in the ring buffer already wakes as well: who wakes takes that out, then looks at all his QPs. */
+static __always_inline void send_event(struct weft_stats *st, const struct weft_qpctl *ctl,
+				       __u32 kind)
 {
 	struct weft_event ev = { .qpn = ctl->qpn, .kind = kind };
 	__u32 cq = ctl->cq;
-	void *rb;
+	void *rb = bpf_map_lookup_elem(&events, &cq);
 
-	weft_fetched(__sync_fetch_and_add(fence, 1));
-	if (!READ_ONCE(*arm) || !__sync_lock_test_and_set(arm, 0))
-		return;
-	rb = bpf_map_lookup_elem(&events, &cq);
 	if (!rb || bpf_ringbuf_query(rb, BPF_RB_AVAIL_DATA))
 		return;
 	bpf_ringbuf_output(rb, &ev, sizeof(ev), BPF_RB_FORCE_WAKEUP);
 	count(st, event);
+}
+
+/*
+ * Wake a sleeping application: once for each time it has armed. The caller has
+ * written what it should see; `fence` makes that visible before `arm` is read
+ * (the application does the same the other way round).
+ */
+static __always_inline void wake(struct weft_stats *st, const struct weft_qpctl *ctl, __u32 *fence,
+				 __u32 *arm, __u32 kind)
+{
+	weft_fetched(__sync_fetch_and_add(fence, 1));
+	if (READ_ONCE(*arm) && __sync_lock_test_and_set(arm, 0))
+		send_event(st, ctl, kind);
+}
+
+/* The same, for the sending side: a completion, or an error. */
+static __always_inline void wake_tx(struct weft_stats *st, const struct weft_qpctl *ctl,
+				    struct weft_ring *ring)
+{
+	weft_fetched(__sync_fetch_and_add(&ring->tx_fence, 1));
+	if (weft_ring_wakes(ring) && __sync_lock_test_and_set(&ring->arm_tx, 0))
+		send_event(st, ctl, WEFT_EVENT_TX);
 }
 
 #endif

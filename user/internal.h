@@ -81,6 +81,13 @@ struct weft_mr {
 	unsigned windows;
 };
 
+/* The QPs of a CQ; poll reads it without a lock, see cq.c. */
+struct weft_cq_list {
+	struct weft_cq_list *next; /* retired ones */
+	unsigned n, cap;
+	struct weft_qp *qp[];
+};
+
 struct weft_cq {
 	struct weft_dev *dev;
 	LIST_ENTRY(weft_cq) link;

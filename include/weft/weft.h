@@ -268,8 +268,8 @@ int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, int n);
 
 /*
  * A descriptor for poll(2) and friends; owned by the CQ. It becomes readable
- * when, after weft_cq_arm(), a WRITE completes, a message of the peer has
- * arrived or a QP fails. Arm, poll once more, sleep, then weft_cq_disarm() (which
+ * when, after weft_cq_arm(), a request completes (not one with WEFT_WR_UNSIGNALED, unless none that was
+ * posted when it was armed has a completion), a message of the peer has arrived or a QP fails. Arm, poll once more, sleep, then weft_cq_disarm() (which
  * drains the descriptor).
  */
 int weft_cq_fd(struct weft_cq *cq);
@@ -492,7 +492,7 @@ struct weft_sge {
 #define WEFT_SGE_MAX 8 /* pieces of a request */
 #define WEFT_ATOMICS_MAX \
 	64 /* atomics of a QP that are under way at a time; more wait in the queue */
-#define WEFT_WR_UNSIGNALED 0x1 /* no completion unless it fails */
+#define WEFT_WR_UNSIGNALED 0x1 /* no completion, and no event, unless it fails */
 #define WEFT_WR_IMM        0x2 /* WRITE, SEND: with immediate data. A WRITE takes a receive then */
 #define WEFT_WR_SOLICITED  0x4 /* SEND, WRITE with immediate data: wakes WEFT_ARM_SOL */
 #define WEFT_WR_INLINE     0x8 /* WRITE, SEND: the bytes are those at `data`, and taken at once */

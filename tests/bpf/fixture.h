@@ -271,7 +271,7 @@ extern const struct CMUnitTest fx_tests_parse[], fx_tests_admit[], fx_tests_targ
 	fx_tests_resize[], fx_tests_capture[], fx_tests_small[], fx_tests_tele[], fx_tests_ask[],
 	fx_tests_refuse[], fx_tests_reply[], fx_tests_post[], fx_tests_recv[], fx_tests_shared[],
 	fx_tests_badrecv[], fx_tests_rnr[], fx_tests_takes[], fx_tests_strict[], fx_tests_deep[],
-	fx_tests_many[], fx_tests_join[], fx_tests_repair[], fx_tests_bulk[];
+	fx_tests_many[], fx_tests_join[], fx_tests_repair[], fx_tests_bulk[], fx_tests_wake[];
 
 #define FX_TEST(f) cmocka_unit_test_setup_teardown(f, fx_reset, fx_check_memory)
 #define FX_END                               \

@@ -52,15 +52,15 @@ static struct CMUnitTest all[TESTS_MAX];
 static int pick(const char *pattern)
 {
 	static const struct CMUnitTest *const groups[] = {
-		cost_tests,       fx_tests_parse, fx_tests_admit,  fx_tests_target,
-		fx_tests_place,   fx_tests_ack,   fx_tests_fill,   fx_tests_bell,
-		fx_tests_score,   fx_tests_grow,  fx_tests_share,  fx_tests_wait,
-		fx_tests_turn,    fx_tests_alone, fx_tests_resize, fx_tests_capture,
-		fx_tests_small,   fx_tests_tele,  fx_tests_ask,    fx_tests_refuse,
-		fx_tests_reply,   fx_tests_post,  fx_tests_recv,   fx_tests_shared,
-		fx_tests_badrecv, fx_tests_rnr,   fx_tests_takes,  fx_tests_strict,
-		fx_tests_deep,    fx_tests_many,  fx_tests_join,   fx_tests_repair,
-		fx_tests_bulk,
+		cost_tests,       fx_tests_wake,    fx_tests_parse, fx_tests_admit,
+		fx_tests_target,  fx_tests_place,   fx_tests_ack,   fx_tests_fill,
+		fx_tests_bell,    fx_tests_score,   fx_tests_grow,  fx_tests_share,
+		fx_tests_wait,    fx_tests_turn,    fx_tests_alone, fx_tests_resize,
+		fx_tests_capture, fx_tests_small,   fx_tests_tele,  fx_tests_ask,
+		fx_tests_refuse,  fx_tests_reply,   fx_tests_post,  fx_tests_recv,
+		fx_tests_shared,  fx_tests_badrecv, fx_tests_rnr,   fx_tests_takes,
+		fx_tests_strict,  fx_tests_deep,    fx_tests_many,  fx_tests_join,
+		fx_tests_repair,  fx_tests_bulk,
 	};
 	int n = 0;
 

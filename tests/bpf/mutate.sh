@@ -131,7 +131,7 @@ gone ack__wake_up $r 'arrived' $'if (arrived)\n\t\twake'
 swap target__wrong_key $r 'first' 1 $'if (first) {\n\t\t/* those'
 swap ack__psn_wrap $r 'weft_rx_commit(rx, bpf_ntohl(p->u.h.psn))' '(weft_rx_commit(rx, bpf_ntohl(p->u.h.psn)), 0)'
 gone ack__whole_word $c/rx_track.h '!~(was | bit)'
-gone ack__wake_up $u '!__sync_lock_test_and_set(arm, 0)'
+gone ack__wake_up $u '__sync_lock_test_and_set(arm, 0)'
 swap ack__csum_never_zero bpf/header.bpf.h 'c ? c : 0xffff' c
 gone ack__headers_are_fresh bpf/header.bpf.h '~fold((__u64)ctl->ipsum + ip->tot_len)'
 
@@ -173,8 +173,8 @@ gone fill__local_errors $i 'fetch(ctx, mr->pool, mr->off + seg->loff, hl, len)'
 gone fill__corrupt_ring $c/tx_claim.h 'prod - tx->done > tx->sq_mask + 1u'
 gone fill__corrupt_ring $c/tx_claim.h 'q->mlen > WEFT_MSG_MAX'
 gone fill__window_full $c/tx_claim.h 'tx->inflight >= wnd' 'if (tx->inflight >= wnd)'
-gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\n'
-gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake(st, ctl, &ring->tx_fence, &ring->arm_tx, WEFT_EVENT_TX);\n\twk'
+gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake_tx(st, ctl, ring);\n\n'
+gone fill__corrupt_ring_wakes $d "$error" "$error"$')\n\t\twake_tx(st, ctl, ring);\n\twk'
 # ---- queues of several rings ----
 swap deep__every_ring $i 'weft_sq_ring(wk->at, ctl->sq_mask)' 0
 swap deep__every_ring $i 'ctl->sq_mask < WEFT_SQ_DEPTH' 1

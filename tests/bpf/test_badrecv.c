@@ -202,7 +202,7 @@ static void badrecv__wake_up(void **state)
 		rq = fx_recv_on(q, false);
 		for (int way = 0; way < 16; way++) {
 			bool sol = way & 1, write = way & 2, rx = way & 4, so = way & 8;
-			int events = rx + (so && sol);
+			int events = rx || (so && sol); /* one is for both */
 			struct pkt p;
 
 			fx_recv(rq, &(struct fx_piece){ 0, 10 }, 1);
@@ -264,9 +264,9 @@ static void badrecv__wake_up_on_error(void **state)
 		pkt_send(&p, q->peer, FX_PSN + 1, 0, random_bytes(1), 1);
 		pkt_frame(&p, &f);
 		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);
-		expect_counters("drop.bounds tx_nak event=2");
+		expect_counters("drop.bounds tx_nak event");
 		assert_int_equal(q->ring->arm_rx | q->ring->arm_sol, 0);
-		assert_int_equal(fx_events(NULL, NULL), 2);
+		assert_int_equal(fx_events(NULL, NULL), 1);
 		/* once */
 		q->ring->arm_rx = q->ring->arm_sol = 1;
 		assert_int_equal(fx_run(FX_NIC, &f), XDP_TX);

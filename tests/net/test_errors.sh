@@ -175,9 +175,14 @@ numbers() {
 		--qps 1024 1 to 1023
 		--evs 65 1 to 64
 		--depth 4097 1 to 4096
+		--cq-mod 4097 1 to 4096
 		--cwnd 513 1 to 512
 	END
 	t -- shape 2 '--depth of atomics is 1 to 256, not 257' "$WEFT" perf atomic "$LAB_IF_A" 10.9.0.2 --depth 257 ++ "of atomics"
+	t -- shape 2 '--cq-mod is 1 to the depth, 16, not 17' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --cq-mod 17 ++ \
+		"more without a completion than are posted"
+	t -- shape 2 'each atomic has a completion' "$WEFT" perf atomic "$LAB_IF_A" 10.9.0.2 --cq-mod 2 ++ "atomics without"
+	t -- shape 2 '--lat waits for each message' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 --lat --cq-mod 2 ++ "a ping without"
 	t -- shape 2 '--region must hold a message: 1048576 bytes, not 65536' "$WEFT" perf write "$LAB_IF_A" 10.9.0.2 \
 		--region 64k ++ "a region too small for its messages"
 	t -- shape 2 '--port is 1 to 65535, not "0"' "$WEFT" perf server -p 0 "$LAB_IF_A" ++ "the server's"

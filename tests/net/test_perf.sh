@@ -33,6 +33,23 @@ waiting() {
 	t ! perf_write --poll --event ++ "both together are refused"
 }
 
+# One completion for several messages: all are counted, and who sleeps is woken less often.
+moderated() {
+	local op mod
+	for op in write read send; do
+		for mod in 1 7 20; do
+			t -- perf_op $op --size 20000 --count 1001 --depth 20 --qps 3 --cq-mod $mod --event --verify ++ \
+				"$op, one completion in $mod"
+			t "$(field write messages) == 1001 && $(field write cq_mod) == $mod" \
+				"all of them counted, $(field write sleeps) sleeps"
+		done
+	done
+	t -- perf_write --size 16k --count 5000 --event --verify ++ "WRITEs of 16 KiB"
+	t "$(field write cq_mod) == 64 && $(field write sleeps) < 1000" "$(field write sleeps) sleeps for 5000"
+	t -- perf_write --size 4k --count 1000 --verify ++ "WRITEs of 4 KiB"
+	t "$(field write cq_mod) == 1" "each has a completion"
+}
+
 # Pasted as a block, the client comes before the server listens, and waits up to 2 s for it. The server is
 # begun when the client has been refused once; to load programs would take a slow machine too long by then.
 early() {
@@ -222,7 +239,7 @@ interface() {
 lab_begin
 lab_pair 3498
 if tap_part early; then early_enough; else perf_server; fi
-for part in waiting sharing latency warm_up reading sending refused adding text crowded interface; do
+for part in waiting moderated sharing latency warm_up reading sending refused adding text crowded interface; do
 	tap_part $part && $part
 done
 lab_stop "$SERVER"

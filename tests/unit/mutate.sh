@@ -16,7 +16,18 @@ trap 'exit 143' TERM
 mkdir "$work/tests" && cp -r user include "$work" && cp -r tests/unit "$work/tests" || exit 1
 cd "$work" || exit 1
 
-c=user/ctl.c e=user/event.c i=user/idle.c w=user/cm_wire.h r=user/recv.c s=user/state.c
+c=user/ctl.c e=user/event.c q=user/cq_wait.c i=user/idle.c w=user/cm_wire.h r=user/recv.c s=user/state.c
+
+# ---- what is waited for ----
+gone cq_wait__what_for $q '__atomic_load_n(&wr->how, __ATOMIC_RELAXED) & (WEFT_HOW_PART | WEFT_HOW_QUIET)'
+swap cq_wait__what_for $q 'WEFT_HOW_PART | WEFT_HOW_QUIET' WEFT_HOW_QUIET
+swap cq_wait__what_for $q 'WEFT_HOW_PART | WEFT_HOW_QUIET' WEFT_HOW_PART
+swap cq_wait__what_for $q '(int32_t)(prod - polled) > 0' 'prod > polled'
+swap cq_wait__what_for $q '(int32_t)(done - at) >= 0' 'done >= at'
+swap cq_wait__what_for $q 'done != polled' 0
+swap cq_wait__what_for $q 'done != polled' 1
+cut cq_wait__what_for $q 'how = WEFT_ARMED_AT'
+swap cq_wait__failed $q 'status || completed(qp)' 'completed(qp)'
 
 # ---- idle peers ----
 gone idle__gone $i 's < 1' 'return s < 1'

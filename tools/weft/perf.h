@@ -116,11 +116,14 @@ double perf_hist_at(const struct perf_hist *h, double quantile);
 
 int perf_client(int argc, char **argv, enum weft_wr_op op);
 
+#define PERF_SMALL 4096 /* bytes of a message up to which its completion is polled for */
+
 struct perf_lane { /* one data QP */
 	struct weft_qp *qp;
 	unsigned index;
 	unsigned out;    /* posted, not polled */
 	uint64_t posted; /* ever */
+	uint64_t done;   /* of those, complete: also what had no completion of its own */
 	uint64_t sum;    /* atomics: of what they returned */
 };
 
@@ -130,6 +133,7 @@ struct perf_run {
 	uint64_t size, count, region;
 	double time;
 	unsigned qps, evs, depth, cwnd;
+	unsigned cq_mod; /* one message in so many has a completion */
 	bool lat, event, verify, poll;
 	bool strict;
 	enum weft_wr_op op; /* WRITE, READ, SEND; FETCH_ADD */

@@ -27,23 +27,14 @@ uint32_t perf_flag(const struct perf_run *r)
 	}
 }
 
-static int post_writes(struct perf_run *r, struct weft_qp *qp, unsigned n)
+/*
+ * Has the i-th message from now on a completion? One in cq_mod, and the last that is posted for now, on which
+ * the next wait for.
+ */
+static bool signaled(const struct perf_run *r, const struct perf_lane *l, unsigned i)
 {
-	struct weft_write w[PERF_BATCH];
-
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t off = (r->posted + i) % r->slots * r->size;
-
-		w[i] = (struct weft_write){
-			.wr_id = r->posted + i,
-			.mr = r->mr,
-			.off = off,
-			.len = r->size,
-			.rkey = r->rkey,
-			.roff = off,
-		};
-	}
-	return weft_post_writes(qp, w, n);
+	return (l->posted + i + 1) % r->cq_mod == 0 || l->out + i + 1 == r->depth ||
+	       (r->count && r->posted + i + 1 == r->count);
 }
 
 static int post_requests(struct perf_run *r, struct perf_lane *l, unsigned n)
@@ -64,6 +55,7 @@ static int post_requests(struct perf_run *r, struct perf_lane *l, unsigned n)
 		wr[i] = (struct weft_wr){
 			.wr_id = j,
 			.op = r->op,
+			.flags = signaled(r, l, i) ? 0 : WEFT_WR_UNSIGNALED,
 			.sge = &g[i],
 			.nsge = 1,
 			.rkey = r->rkey,
@@ -76,7 +68,7 @@ static int post_requests(struct perf_run *r, struct perf_lane *l, unsigned n)
 
 int perf_post(struct perf_run *r, struct perf_lane *l, unsigned n)
 {
-	int done = r->op == WEFT_WR_WRITE ? post_writes(r, l->qp, n) : post_requests(r, l, n);
+	int done = post_requests(r, l, n);
 
 	if (done > 0) {
 		l->out += done;

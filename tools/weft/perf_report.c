@@ -53,6 +53,7 @@ static int print_json(const struct perf_run *r)
 	cli_add_u64(o, "qps", r->qps);
 	cli_add_u64(o, "evs", r->evs_used);
 	cli_add_u64(o, "depth", r->depth);
+	cli_add_u64(o, "cq_mod", r->cq_mod);
 	cli_add_u64(o, "cwnd", r->cwnd_used);
 	cli_add_u64(o, "payload", r->payload);
 	cli_add_bool(o, "csum", r->csum);

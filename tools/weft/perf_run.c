@@ -14,8 +14,7 @@
 #include "internal.h"
 #include "perf.h"
 
-#define IDLE_POLLS    16   /* empty polls before the process sleeps */
-#define SMALL         4096 /* bytes */
+#define IDLE_POLLS    16 /* empty polls before the process sleeps */
 /* NAPI takes turns of 64 packets between the sides of a link: so long may a queue look empty */
 #define SMALL_SPIN_NS 100000
 #define NEVER         UINT64_MAX
@@ -202,6 +201,16 @@ static unsigned outstanding(const struct perf_run *r)
 	return n;
 }
 
+/* The lane's jth message is, and all before it that had no completion. How many were good. */
+static unsigned complete(struct perf_lane *l, uint64_t j, enum weft_wc_status status)
+{
+	unsigned n = j + 1 - l->done;
+
+	l->done += n;
+	l->out -= n;
+	return n - (status != WEFT_WC_SUCCESS);
+}
+
 /* Take what is complete. Returns how many completions, good ones in *good. */
 static int reap(struct perf_run *r, unsigned *good)
 {
@@ -216,14 +225,11 @@ static int reap(struct perf_run *r, unsigned *good)
 			r->pongs += wc[i].status == WEFT_WC_SUCCESS;
 			continue;
 		}
-		l->out--;
-		if (wc[i].status != WEFT_WC_SUCCESS) {
+		*good += complete(l, wc[i].wr_id, wc[i].status);
+		if (wc[i].status != WEFT_WC_SUCCESS)
 			note_error(r, wc[i].status);
-			continue;
-		}
-		if (r->op == WEFT_WR_FETCH_ADD)
+		else if (r->op == WEFT_WR_FETCH_ADD)
 			l->sum += *(uint64_t *)(r->mem + PERF_RESULT(l->index, wc[i].wr_id));
-		++*good;
 	}
 	return n;
 }
@@ -233,7 +239,7 @@ static bool spin_on(const struct perf_run *r, unsigned idle, uint64_t idle_ns)
 {
 	if (r->poll || r->event)
 		return r->poll;
-	return idle < IDLE_POLLS || (r->size <= SMALL && idle_ns < SMALL_SPIN_NS);
+	return idle < IDLE_POLLS || (r->size <= PERF_SMALL && idle_ns < SMALL_SPIN_NS);
 }
 
 /*
@@ -304,6 +310,7 @@ int perf_prefill(struct perf_run *r, unsigned *n)
 	for (*n = 0; off < r->region || l->out;) {
 		uint64_t left = r->region - off;
 		struct weft_write w = {
+			.wr_id = *n,
 			.mr = r->mr,
 			.off = off,
 			.len = left < PREFILL ? left : PREFILL,
@@ -332,6 +339,7 @@ int perf_prefill(struct perf_run *r, unsigned *n)
 					"the region could not be written; see 'weft qp show %s'",
 					r->dev);
 	}
+	l->done = 0;
 	if (!weft_qp_stats(l->qp, &st)) { /* the run's packets alone are reported */
 		r->packets -= st.packets;
 		r->retransmits -= st.retransmits;
@@ -455,7 +463,7 @@ int perf_run_lat(struct perf_run *r)
 		if (t1 >= end || r->messages == r->count)
 			break;
 		/* of large ones that would be a long time */
-		if (r->size > SMALL || !(r->messages & 1023))
+		if (r->size > PERF_SMALL || !(r->messages & 1023))
 			progress(r, start, r->messages);
 	}
 	progress_end(r);

@@ -14,6 +14,7 @@
 #include "perf.h"
 
 #define SIZE_UNSET       UINT64_MAX
+#define PERF_CQ_MOD      64    /* at most, unless it is given */
 #define PERF_OUTSTANDING 16384 /* messages on all QPs, unless a depth is given */
 
 static const char help[] =
@@ -36,6 +37,8 @@ static const char help[] =
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
 	"  --depth N   messages posted at once on a QP, 1 to 4096 (16m / size, 2 to 256,\n"
 	"              16384 on all QPs; atomics 64)\n"
+	"  --cq-mod N  one message in N has a completion, 1 to depth (depth / 4, up to 64; of messages\n"
+	"              up to 4 KiB, which are polled for, each; of atomics and with --lat always each)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
 	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ or\n"
@@ -54,6 +57,7 @@ enum {
 	O_QPS,
 	O_EVS,
 	O_DEPTH,
+	O_CQ_MOD,
 	O_CWND,
 	O_REGION,
 	O_LAT,
@@ -70,6 +74,7 @@ static const struct option longs[] = {
 	{ "qps", required_argument, NULL, O_QPS },
 	{ "evs", required_argument, NULL, O_EVS },
 	{ "depth", required_argument, NULL, O_DEPTH },
+	{ "cq-mod", required_argument, NULL, O_CQ_MOD },
 	{ "cwnd", required_argument, NULL, O_CWND },
 	{ "region", required_argument, NULL, O_REGION },
 	{ "lat", no_argument, NULL, O_LAT },
@@ -120,6 +125,7 @@ static int parse_one(struct perf_run *r, int c, char **argv)
 	case O_QPS: return parse_number("qps", 1, WEFT_PROC_MAX - 1, &r->qps);
 	case O_EVS: return parse_number("evs", 1, WEFT_EV_MAX, &r->evs);
 	case O_DEPTH: return parse_number("depth", 1, WEFT_DEPTH_MAX, &r->depth);
+	case O_CQ_MOD: return parse_number("cq-mod", 1, WEFT_DEPTH_MAX, &r->cq_mod);
 	case O_CWND: return parse_number("cwnd", 1, WEFT_CWND_MAX, &r->cwnd);
 	case O_LAT: r->lat = true; break;
 	case O_EVENT: r->event = true; break;
@@ -175,7 +181,12 @@ static int parse(struct perf_run *r, int argc, char **argv)
 		return cli_usage(cmd, "--poll or --event, not both");
 	if (r->lat && (r->qps > 1 || r->depth > 1))
 		return cli_usage(cmd, "--lat works with one QP and one message at a time");
+	if (r->lat && r->cq_mod > 1)
+		return cli_usage(cmd, "--lat waits for each message");
 	if (r->op == WEFT_WR_FETCH_ADD) {
+		if (r->cq_mod > 1)
+			return cli_usage(cmd, "each atomic has a completion: with its result");
+		r->cq_mod = 1;
 		if (r->region || (r->size != SIZE_UNSET && r->size != 8))
 			return cli_usage(cmd, "an atomic has 8 bytes, and a region of its own");
 		if (r->depth > WEFT_DEPTH)
@@ -207,6 +218,14 @@ static int parse(struct perf_run *r, int argc, char **argv)
 			r->depth = PERF_OUTSTANDING / r->qps;
 		if (r->depth < 2)
 			r->depth = 2;
+	}
+	if (r->cq_mod > r->depth)
+		return cli_usage(cmd, "--cq-mod is 1 to the depth, %u, not %u", r->depth,
+				 r->cq_mod);
+	if (!r->cq_mod) {
+		r->cq_mod = r->depth / 4 < PERF_CQ_MOD ? r->depth / 4 : PERF_CQ_MOD;
+		if (r->size <= PERF_SMALL || !r->cq_mod)
+			r->cq_mod = 1;
 	}
 	return r->peer ? -1 : cli_lib_fail(cmd, ENOMEM);
 }

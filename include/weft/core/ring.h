@@ -8,6 +8,9 @@
 #include <weft/core/tx_bulk.h>
 #include <weft/core/tx_many.h>
 
+#define WEFT_ARMED_ANY 1 /* whatever completes */
+#define WEFT_ARMED_AT  2 /* not what completes before arm_at: the application did not ask for it */
+
 /*
  * A cache line for the application, one for each side of XDP, one for each arm
  * word (set here, cleared there), then the send queue. XDP trusts nothing in
@@ -38,9 +41,10 @@ struct weft_ring {
 	__u32 refused;  /* 1: there was none, and the peer waits; weft_ring_refusal() clears it */
 	__u32 pad2[11];
 	/* set by the application, cleared by XDP when it sends the event */
-	__u32 arm_tx;
+	__u32 arm_tx;   /* WEFT_ARMED_* */
 	__u32 tx_fence; /* target of XDP's barriers: not on a line that who polls keeps asking for */
-	__u32 pad3[14];
+	__u32 arm_at;   /* with WEFT_ARMED_AT: sq_done that it waits for */
+	__u32 pad3[13];
 	__u32 arm_rx;
 	__u32 arm_sol; /* the same, for solicited messages only */
 	__u32 rx_fence;
@@ -90,6 +94,19 @@ weft_inline int weft_ring_recheck(struct weft_ring *r, __u32 prod_seen)
 {
 	weft_fetched(__sync_fetch_and_add(&r->tx_fence, 1));
 	return *(volatile __u32 *)&r->sq_prod != prod_seen;
+}
+
+/*
+ * XDP, behind the full barrier after which it looks who is to be woken: has happened what the application
+ * sleeps for? arm_at only ever grows, so that an old one wakes for nothing, at worst.
+ */
+weft_inline int weft_ring_wakes(const struct weft_ring *r)
+{
+	__u32 arm = *(const volatile __u32 *)&r->arm_tx;
+	__u32 at = *(const volatile __u32 *)&r->arm_at;
+
+	return arm && (arm != WEFT_ARMED_AT || *(const volatile __u32 *)&r->tx_err ||
+		       (__s32)(*(const volatile __u32 *)&r->sq_done - at) >= 0);
 }
 
 /*

@@ -44,6 +44,10 @@ moderated() {
 				"all of them counted, $(field write sleeps) sleeps"
 		done
 	done
+	for op in write read send; do
+		t -- perf_op $op --size 5000 --count 130 --qps 40 --depth 20 --cq-mod 20 --verify ++ \
+			"$op, QPs that are never full"
+	done
 	t -- perf_write --size 16k --count 5000 --event --verify ++ "WRITEs of 16 KiB"
 	t "$(field write cq_mod) == 64 && $(field write sleeps) < 1000" "$(field write sleeps) sleeps for 5000"
 	t -- perf_write --size 4k --count 1000 --verify ++ "WRITEs of 4 KiB"

@@ -177,6 +177,12 @@ static inline bool perf_pulls(const struct perf_run *r)
 	return r->op == WEFT_WR_READ || r->op == WEFT_WR_FETCH_ADD;
 }
 
+/* Messages that a QP may post in its turn. */
+static inline unsigned perf_turn(const struct perf_run *r)
+{
+	return r->lanes < PERF_BATCH ? PERF_BATCH / r->lanes : 1;
+}
+
 /* "READ", and in small letters "read" */
 const char *perf_verb(const struct perf_run *r, bool capital);
 uint32_t perf_flag(const struct perf_run *r); /* PERF_F_* of it */

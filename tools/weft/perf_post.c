@@ -28,13 +28,13 @@ uint32_t perf_flag(const struct perf_run *r)
 }
 
 /*
- * Has the i-th message from now on a completion? One in cq_mod, and the last that is posted for now, on which
- * the next wait for.
+ * Has the i-th message from now on a completion? One in cq_mod, and the last on each QP, for now or for good:
+ * a QP that is not full gets one more in each turn of all.
  */
 static bool signaled(const struct perf_run *r, const struct perf_lane *l, unsigned i)
 {
 	return (l->posted + i + 1) % r->cq_mod == 0 || l->out + i + 1 == r->depth ||
-	       (r->count && r->posted + i + 1 == r->count);
+	       (r->count && r->posted + i + 1 + perf_turn(r) * r->lanes > r->count);
 }
 
 static int post_requests(struct perf_run *r, struct perf_lane *l, unsigned n)

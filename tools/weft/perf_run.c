@@ -175,7 +175,7 @@ static int post_lane(struct perf_run *r, struct perf_lane *l, unsigned n)
 /* Fill all queues, the QPs taking turns. 0, or -errno, of a QP that has failed -ENOTCONN. */
 static int post_lanes(struct perf_run *r)
 {
-	unsigned each = r->lanes < PERF_BATCH ? PERF_BATCH / r->lanes : 1;
+	unsigned each = perf_turn(r);
 	bool more = true, broken = false;
 	int done;
 

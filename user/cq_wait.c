@@ -121,11 +121,10 @@ void weft_cq_disarm(struct weft_cq *cq)
 	drain(cq);
 	/* XDP sends no event while there is one: what it found there is seen by who looks after this */
 	__sync_synchronize();
-	if (__atomic_load_n(&cq->woken, __ATOMIC_ACQUIRE)) {
-		/* a wake in between is not lost: the caller looks again after this */
-		(void)!read(cq->wake_fd, &n, sizeof(n));
+	/* who is about to write there is waited for next time; a wake behind it is not lost: the caller looks again */
+	if (__atomic_load_n(&cq->woken, __ATOMIC_ACQUIRE) &&
+	    read(cq->wake_fd, &n, sizeof(n)) == sizeof(n))
 		__atomic_store_n(&cq->woken, 0, __ATOMIC_SEQ_CST);
-	}
 	pthread_mutex_unlock(&cq->lock);
 }
 

@@ -283,9 +283,9 @@ void weft_cq_disarm(struct weft_cq *cq);
  * The same in one call: returns at once when there is a completion (WEFT_ARM_TX)
  * or a QP whose weft_qp_arrived() differs from what it was when this was last
  * called, or with a complete receive (WEFT_ARM_RX), or a solicited one (WEFT_ARM_SOL), else sleeps up to timeout_ms (-1: for ever). A QP that
- * has failed ends the wait once, whatever is waited for, and so may requests that are
- * WEFT_WR_UNSIGNALED. Returns 1, 0 on
- * time-out, -errno (-EINTR: a signal).
+ * has failed ends the wait once, whatever is waited for. Of requests the first that has a completion is waited
+ * for (if none has, any): who waits for room polls before. One thread at a time waits on a CQ, or arms and disarms it.
+ * Returns 1, 0 on time-out, -errno (-EINTR: a signal).
  */
 int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
 

@@ -48,6 +48,9 @@ moderated() {
 		t -- perf_op $op --size 5000 --count 130 --qps 40 --depth 20 --cq-mod 20 --verify ++ \
 			"$op, QPs that are never full"
 	done
+	t -- perf_write --qps 2 --size 64k --count 40 --verify ++ "two QPs that are never full"
+	t -- perf_write --qps 7 --depth 64 --cq-mod 13 --size 8k --count 3001 --event --verify ++ "seven that end unevenly"
+	t -- perf_write --time 2 --depth 256 --cq-mod 256 --size 16m --verify ++ "4 GiB for one completion"
 	t -- perf_write --size 16k --count 5000 --event --verify ++ "WRITEs of 16 KiB"
 	t "$(field write cq_mod) == 64 && $(field write sleeps) < 1000" "$(field write sleeps) sleeps for 5000"
 	t -- perf_write --size 4k --count 1000 --verify ++ "WRITEs of 4 KiB"

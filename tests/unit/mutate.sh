@@ -27,6 +27,7 @@ swap cq_wait__what_for $q '(int32_t)(done - at) >= 0' 'done >= at'
 swap cq_wait__what_for $q 'done != polled' 0
 swap cq_wait__what_for $q 'done != polled' 1
 cut cq_wait__what_for $q 'how = WEFT_ARMED_AT'
+swap cq_wait__wakes_later $q 'read(cq->wake_fd, &n, sizeof(n)) == sizeof(n)' '(read(cq->wake_fd, &n, sizeof(n)), 1)'
 swap cq_wait__failed $q 'status || completed(qp)' 'completed(qp)'
 
 # ---- idle peers ----

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <sys/eventfd.h>
 
 #include "../../user/cq_wait.c"
 
@@ -139,11 +140,29 @@ static void cq_wait__failed(void **state)
 	assert_int_equal(weft_cq_wait(&cq, WEFT_ARM_TX, 0), 0);
 }
 
+/* The control thread says that it wakes, then does: between the two nothing is forgotten. */
+static void cq_wait__wakes_later(void **state)
+{
+	uint64_t n = 1;
+
+	(void)state;
+	cq.wake_fd = eventfd(0, EFD_NONBLOCK);
+	cq.woken = 1;
+	weft_cq_disarm(&cq);
+	assert_int_equal(cq.woken, 1);
+	assert_int_equal(write(cq.wake_fd, &n, sizeof(n)), sizeof(n));
+	weft_cq_disarm(&cq);
+	assert_int_equal(cq.woken, 0);
+	assert_int_equal(read(cq.wake_fd, &n, sizeof(n)), -1);
+	close(cq.wake_fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cq_wait__what_for),
 		cmocka_unit_test(cq_wait__failed),
+		cmocka_unit_test(cq_wait__wakes_later),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

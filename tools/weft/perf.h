@@ -160,6 +160,7 @@ struct perf_run {
 	/* result */
 	uint64_t posted; /* also those after the interval */
 	uint64_t messages, errors;
+	uint64_t moved;         /* packets, when last asked */
 	uint64_t sleeps, spins; /* bandwidth: waits on the descriptor; polls that found nothing */
 	enum weft_wc_status first_error;
 	double seconds, cpu_s;

@@ -14,8 +14,9 @@
 #include "perf.h"
 
 #define SIZE_UNSET       UINT64_MAX
-#define PERF_CQ_MOD      64    /* at most, unless it is given */
-#define PERF_OUTSTANDING 16384 /* messages on all QPs, unless a depth is given */
+#define PERF_CQ_MOD      64         /* messages for one completion, at most, unless it is given */
+#define PERF_CQ_BYTES    (4u << 20) /* likewise */
+#define PERF_OUTSTANDING 16384      /* messages on all QPs, unless a depth is given */
 
 static const char help[] =
 	"usage: weft perf write DEV HOST[:PORT] [ OPTIONS ]\n"
@@ -37,8 +38,8 @@ static const char help[] =
 	"  --evs N     entropy values (UDP source ports) a QP, 1 to 64 (the library's 16)\n"
 	"  --depth N   messages posted at once on a QP, 1 to 4096 (16m / size, 2 to 256,\n"
 	"              16384 on all QPs; atomics 64)\n"
-	"  --cq-mod N  one message in N has a completion, 1 to depth (depth / 4, up to 64; of messages\n"
-	"              up to 4 KiB, which are polled for, each; of atomics and with --lat always each)\n"
+	"  --cq-mod N  one message in N has a completion, 1 to depth (depth / 4, up to 64 and 4 MiB;\n"
+	"              of messages up to 4 KiB, which are polled for, each; of atomics and with --lat always)\n"
 	"  --cwnd N    congestion window, 1 to 512 packets (the library's 128)\n"
 	"  --region N  bytes of memory on each side, up to 1g (64m, or two messages)\n"
 	"  --lat       ping-pong: one-way latency of a message, half of the round trip; of a READ or\n"
@@ -224,6 +225,8 @@ static int parse(struct perf_run *r, int argc, char **argv)
 				 r->cq_mod);
 	if (!r->cq_mod) {
 		r->cq_mod = r->depth / 4 < PERF_CQ_MOD ? r->depth / 4 : PERF_CQ_MOD;
+		if (r->cq_mod * r->size > PERF_CQ_BYTES)
+			r->cq_mod = PERF_CQ_BYTES / r->size;
 		if (r->size <= PERF_SMALL || !r->cq_mod)
 			r->cq_mod = 1;
 	}

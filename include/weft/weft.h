@@ -267,10 +267,11 @@ int weft_cq_destroy(struct weft_cq *cq); /* -EBUSY while QPs use it */
 int weft_cq_poll(struct weft_cq *cq, struct weft_wc *wc, int n);
 
 /*
- * A descriptor for poll(2) and friends; owned by the CQ. It becomes readable
- * when, after weft_cq_arm(), a request completes (not one with WEFT_WR_UNSIGNALED, unless none that was
- * posted when it was armed has a completion), a message of the peer has arrived or a QP fails. Arm, poll once more, sleep, then weft_cq_disarm() (which
- * drains the descriptor).
+ * A descriptor for poll(2) and friends; owned by the CQ. It becomes readable when, after
+ * weft_cq_arm(), a request has a completion, a message of the peer has arrived or a QP fails. Arm,
+ * poll once more, sleep, then weft_cq_disarm() (which drains the descriptor). The poll after that
+ * may find nothing: of a QP on which no request with a completion is outstanding, the others wake
+ * too, for there is room again; and of a QP that fails the completions follow some milliseconds later.
  */
 int weft_cq_fd(struct weft_cq *cq);
 #define WEFT_ARM_TX  0x1 /* completions of own requests */
@@ -280,12 +281,12 @@ void weft_cq_arm(struct weft_cq *cq, unsigned what);
 void weft_cq_disarm(struct weft_cq *cq);
 
 /*
- * The same in one call: returns at once when there is a completion (WEFT_ARM_TX)
- * or a QP whose weft_qp_arrived() differs from what it was when this was last
- * called, or with a complete receive (WEFT_ARM_RX), or a solicited one (WEFT_ARM_SOL), else sleeps up to timeout_ms (-1: for ever). A QP that
- * has failed ends the wait once, whatever is waited for. Of requests the first that has a completion is waited
- * for (if none has, any): who waits for room polls before. One thread at a time waits on a CQ, or arms and disarms it.
- * Returns 1, 0 on time-out, -errno (-EINTR: a signal).
+ * The same in one call: returns at once when there is a completion (WEFT_ARM_TX) or a QP whose
+ * weft_qp_arrived() differs from what it was when this was last called, or with a complete receive
+ * (WEFT_ARM_RX), or a solicited one (WEFT_ARM_SOL), else sleeps up to timeout_ms (-1: for ever). A
+ * QP that has failed ends the wait once, whatever is waited for. Who waits for room in a queue polls
+ * before. One thread at a time waits on a CQ, or arms and disarms it. Returns 1 (a poll may find
+ * nothing all the same, see weft_cq_fd()), 0 on time-out, -errno (-EINTR: a signal).
  */
 int weft_cq_wait(struct weft_cq *cq, unsigned what, int timeout_ms);
 
@@ -492,7 +493,7 @@ struct weft_sge {
 #define WEFT_SGE_MAX 8 /* pieces of a request */
 #define WEFT_ATOMICS_MAX \
 	64 /* atomics of a QP that are under way at a time; more wait in the queue */
-#define WEFT_WR_UNSIGNALED 0x1 /* no completion, and no event, unless it fails */
+#define WEFT_WR_UNSIGNALED 0x1 /* no completion unless it fails, nor an event, see weft_cq_fd() */
 #define WEFT_WR_IMM        0x2 /* WRITE, SEND: with immediate data. A WRITE takes a receive then */
 #define WEFT_WR_SOLICITED  0x4 /* SEND, WRITE with immediate data: wakes WEFT_ARM_SOL */
 #define WEFT_WR_INLINE     0x8 /* WRITE, SEND: the bytes are those at `data`, and taken at once */
@@ -528,8 +529,8 @@ struct weft_wr {
  * Order: completions of one QP come in posting order. Otherwise requests overtake each other, also
  * a READ an earlier WRITE to the same place, and bytes of different requests appear in any order:
  * wait for the completion of what must come first. But when the peer's receive completes that a
- * SEND or a WRITE with immediate data took, everything posted on the QP before it is in place. Memory that a READ or an atomic is to fill
- * belongs to it until its completion.
+ * SEND or a WRITE with immediate data took, everything posted on the QP before it is in place.
+ * Memory that a READ or an atomic is to fill belongs to it until its completion.
  *
  * Atomics are carried out exactly once, whatever the network does. They are atomic towards each
  * other and towards the peer's CPUs (__atomic built-ins on 8 bytes). Values are little-endian.

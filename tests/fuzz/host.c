@@ -243,6 +243,15 @@ long bpf_ringbuf_output(void *ringbuf, void *data, __u64 size, __u64 flags)
 	return 0;
 }
 
+/* The application takes events at once. */
+__u64 bpf_ringbuf_query(void *ringbuf, __u64 flags)
+{
+	no_lock(__func__);
+	if (ringbuf != &h.cq || flags != BPF_RB_AVAIL_DATA)
+		fuzz_fail("asked %llu of a ring buffer", (unsigned long long)flags);
+	return 0;
+}
+
 /* A record, and the frame's first bytes behind it. */
 long bpf_perf_event_output(void *ctx, void *map, __u64 flags, void *data, __u64 size)
 {

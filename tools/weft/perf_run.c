@@ -204,7 +204,7 @@ int perf_run_bw(struct perf_run *r)
 	double cpu = cpu_seconds();
 	uint64_t start = perf_now(), now = start, last = start, alive = start;
 	uint64_t end = r->count ? NEVER : start + (uint64_t)(r->time * 1e9);
-	bool posting = true, broken = false;
+	bool posting = true, broken = false, stuck = false;
 	unsigned good, idle = 0;
 	int n, rc = 0;
 
@@ -230,10 +230,10 @@ int perf_run_bw(struct perf_run *r)
 		if (!posting && !outstanding(r))
 			break;
 		if (now - alive > PERF_PATIENCE_S * 1000000000ull) {
-			if (!moves(r))
-				return cli_fail(r->peer,
-						"no packet for %u s; see 'weft qp show %s'",
-						PERF_PATIENCE_S, r->dev);
+			if (!moves(r)) {
+				stuck = true;
+				break;
+			}
 			alive = now;
 		}
 		progress(r, start, r->messages);
@@ -251,6 +251,9 @@ int perf_run_bw(struct perf_run *r)
 	progress_end(r);
 	r->seconds = (r->messages ? last - start : now - start) / 1e9;
 	r->cpu_s = cpu_seconds() - cpu;
+	if (stuck)
+		return cli_fail(r->peer, "no packet for %u s; see 'weft stats show %s'",
+				PERF_PATIENCE_S, r->dev);
 	if (broken)
 		note_broken(r);
 	return report_errors(r);

@@ -21,6 +21,7 @@ long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta);
 long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta);
 long bpf_redirect_map(void *map, __u64 key, __u64 flags);
 long bpf_ringbuf_output(void *ringbuf, void *data, __u64 size, __u64 flags);
+__u64 bpf_ringbuf_query(void *ringbuf, __u64 flags);
 __s64 bpf_csum_diff(__be32 *from, __u32 from_size, __be32 *to, __u32 to_size, __wsum seed);
 long bpf_perf_event_output(void *ctx, void *map, __u64 flags, void *data, __u64 size);
 long bpf_loop(__u32 n, void *fn, void *ctx, __u64 flags);

@@ -7,7 +7,7 @@ FUZZERS      := $(FUZZ_TARGETS:%=$(O)/tests/fuzz/fuzz_%)
 FUZZ_SAN     := -O1 -g -fsanitize=address,undefined -fno-sanitize=alignment,pointer-overflow \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_FLAGS    = -std=gnu11 $(FUZZ_SAN) $(WARN) -Wno-unused-parameter $(DEFS) -Itests/fuzz/host $(INCS) -Ibpf
-FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/fuzz/model \
+FUZZ_COMMON  := $(addprefix $(O)/obj/fuzz/,$(addsuffix .o,tests/fuzz/host tests/fuzz/host_sum tests/fuzz/model \
 	tests/fuzz/draw tests/fuzz/queue tests/fuzz/flow tests/bpf/packet tests/bpf/setup user/tmpl))
 
 .PHONY: fuzz fuzzers

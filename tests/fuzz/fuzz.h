@@ -50,6 +50,9 @@ static inline bool more(const struct input *in)
 /* An invariant does not hold: say which, and stop so that the input is kept. */
 void fuzz_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* On the host, in each helper that must not be called with a lock held. */
+void no_lock(const char *who);
+
 /* ---- the backend ---- */
 
 /* Time passes; only on the host. */

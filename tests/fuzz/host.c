@@ -44,7 +44,7 @@ static struct {
 
 /* ---- helpers ---- */
 
-static void no_lock(const char *who)
+void no_lock(const char *who)
 {
 	if (h.locked)
 		fuzz_fail("%s is called under a spin lock", who);
@@ -276,23 +276,6 @@ long bpf_loop(__u32 n, void *fn, void *ctx, __u64 flags)
 	for (i = 0; i < n && !step(i, ctx); i++)
 		;
 	return i;
-}
-
-__s64 bpf_csum_diff(__be32 *from, __u32 from_size, __be32 *to, __u32 to_size, __wsum seed)
-{
-	__u64 sum = seed;
-
-	no_lock(__func__);
-	if (from || from_size || to_size % 4 || to_size > 512)
-		return -EINVAL;
-	for (__u32 i = 0; i < to_size / 4; i++) {
-		__u32 w;
-
-		memcpy(&w, (char *)to + 4 * i, 4); /* frames begin at odd multiples of 2 */
-		sum += w;
-	}
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	return (__u32)((sum & 0xffffffff) + (sum >> 32));
 }
 
 __u64 bpf_ktime_get_ns(void)

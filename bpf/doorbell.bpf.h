@@ -186,7 +186,7 @@ STEP int ring_bell(struct xdp_md *ctx, __u32 op, __u32 qpn)
 			return drop(st, fill);
 		return V_MOVE;
 	}
-	share = domain_share(cfg, run, doms, wnd);
+	share = domain_share(doms, wnd);
 	share = used < share ? share - used : 0;
 	if (n > share)
 		n = share;

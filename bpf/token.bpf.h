@@ -152,13 +152,13 @@ static __always_inline __u32 grant(const struct weft_devcfg *cfg, struct weft_de
 	return READ_ONCE(*used) < (__s32)cfg->hard && wait_over(run, dom, slot);
 }
 
-/* In a full domain: does this QP, which may have tokens in doms, hold more than its share of those? Locked. */
+/* In a full domain: does this QP hold more of it than its share? Locked. */
 static __always_inline bool crowds(const struct weft_devcfg *cfg, const struct weft_devrun *run,
-				   const struct weft_tx *tx, __u32 dom, __u32 doms)
+				   const struct weft_tx *tx, __u32 dom)
 {
-	__u32 active = READ_ONCE(run->active), all = cfg->budget * weft_popcount(doms);
+	__u32 active = READ_ONCE(run->active);
 
-	return active > 1 && tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= all + active;
+	return active > 1 && tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active;
 }
 
 static __always_inline __u32 window(const struct weft_devcfg *cfg, const struct weft_devrun *run,
@@ -259,18 +259,6 @@ static __always_inline __u32 app_domain(__u32 doms, const struct weft_tx *tx,
 }
 
 /*
- * Are there so many QPs that each can do with one domain? What a packet costs is less where one
- * CPU has all tokens of its QP: its state and the lock stay in that CPU's cache, and what it reads is in one piece.
- */
-static __always_inline __u32 many_qps(const struct weft_devcfg *cfg, const struct weft_devrun *run)
-{
-	__u32 many = READ_ONCE(run->active) >= 2 * cfg->domains;
-
-	opaque(many); /* without branches: the verifier would walk all that follows for each */
-	return many;
-}
-
-/*
  * A CPU of one of these domains that has no tokens of this QP, or -1. Tokens stay
  * on the CPU they were born on (veth), so whoever has plenty starts the others.
  */
@@ -315,11 +303,10 @@ static __always_inline int roomy_cpu(const struct weft_devcfg *cfg, const struct
 	return ctl->cpu_of[d];
 }
 
-/* How many tokens one domain may hold of a window of wnd: as many as each of the others, or of many QPs all. */
-static __always_inline __u32 domain_share(const struct weft_devcfg *cfg,
-					  const struct weft_devrun *run, __u32 doms, __u32 wnd)
+/* How many tokens one domain should hold of a window of wnd. */
+static __always_inline __u32 domain_share(__u32 doms, __u32 wnd)
 {
-	__u32 n = weft_popcount(doms) & (many_qps(cfg, run) - 1);
+	__u32 n = weft_popcount(doms);
 
 	return n > 1 ? (wnd + n - 1) / n : wnd;
 }
@@ -333,60 +320,30 @@ enum growth {
 	GROW_MOVE, /* it starts another CPU, which has none */
 };
 
-/* What becomes of a token that has come home. */
-struct refill {
-	const struct weft_devcfg *cfg;
-	struct weft_devrun *run;
-	struct weft_ring *ring;
-	const struct weft_ring *sq;
-	__u32 dom, who, now, prod; /* who: this CPU, + 1 */
-	__s32 room, delta;
-	enum growth grow;
-	enum weft_claim c;
-	bool last;
-};
-
-/*
- * Another of these domains for a QP that lacks `more` and has `mine` here: a bit, or 0. Of many QPs it
- * stays where it is, unless there is room for as many as it has here; not always the same one is asked.
- */
-static __always_inline __u32 elsewhere(const struct weft_devcfg *cfg, const struct weft_devrun *run,
-				       __u32 idle, __u32 more, __u32 mine, __u32 now)
-{
-	__u32 r = now & (WEFT_DOMAINS - 1), d, yes;
-
-	d = (weft_ctz(idle >> r | idle << (WEFT_DOMAINS - r)) + r) & (WEFT_DOMAINS - 1);
-	yes = (__s32)cfg->budget - READ_ONCE(run->dom[d].inflight) >=
-	      (__s32)(more < mine ? more : mine);
-	yes |= many_qps(cfg, run) ^ 1;
-	opaque(yes);
-	return idle & yes << d;
-}
-
 /* Locked. */
-static __always_inline enum growth growth(const struct refill *f, const struct weft_qpctl *ctl,
-					  struct weft_tx *tx, __u32 doms, __u32 wnd, __s32 *cpu)
+static __always_inline enum growth growth(const struct weft_qpctl *ctl, struct weft_tx *tx,
+					  const struct weft_ring *sq, __u32 doms, __u32 prod,
+					  __u32 wnd, __u32 dom, __u32 now, __s32 room, __s32 *cpu)
 {
-	__u32 dom = f->dom & (WEFT_DOMAINS - 1), here = 1u << dom, now = f->now, app, idle;
-	__u32 more = weft_tx_deficit(tx, f->sq->sq, f->prod, wnd), mine = tx->dom[dom].out;
-	__u32 soon = weft_tx_growing(tx, dom, now);
+	__u32 more = weft_tx_deficit(tx, sq->sq, prod, wnd), mine = tx->dom[dom].out;
+	__u32 soon = weft_tx_growing(tx, dom, now), here = 1u << (dom & (WEFT_DOMAINS - 1)), app;
+	int other;
 
 	if (more < 2 + soon)
 		return GROW_NO;
 	mine += soon;
 	more -= soon;
-	app = app_domain(doms, tx, f->sq);
+	app = app_domain(doms, tx, sq);
 	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
 	    now - tx->last_move > WEFT_TICKS_US(1000)) {
-		idle = doms & ~(here | app | weft_tx_busy(tx));
-		idle = idle ? elsewhere(f->cfg, f->run, idle, more, mine, now) : 0;
-		if (idle) {
+		other = idle_cpu(ctl, tx, doms & ~(here | app));
+		if (other >= 0) {
 			tx->last_move = now;
-			*cpu = ctl->cpu_of[weft_ctz(idle) & (WEFT_DOMAINS - 1)];
+			*cpu = other;
 			return GROW_MOVE;
 		}
 	}
-	if (f->room <= 1 || app == here || mine + 2 > domain_share(f->cfg, f->run, doms, wnd))
+	if (room <= 1 || app == here || mine + 2 > domain_share(doms, wnd))
 		return GROW_NO;
 	weft_tx_grow(tx, dom, 2, now);
 	return GROW_TWIN;

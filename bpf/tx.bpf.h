@@ -115,8 +115,7 @@ STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl
 	done = q->tx.done;
 	weft_tx_collect(&q->tx, p.dom, p.who);
 	wnd = window(cfg, run, &q->tx);
-	if (plain &&
-	    weft_tx_is_bulk(&q->tx, &p, wnd, room > 1 ? domain_share(cfg, run, ctl->doms, wnd) : 0))
+	if (plain && weft_tx_is_bulk(&q->tx, &p, wnd, room > 1 ? domain_share(ctl->doms, wnd) : 0))
 		v = weft_tx_bulk(&q->tx, &p, now, conf, &wk->seg) ? V_FILL : V_DROP;
 	done = q->tx.done - done;
 	publish(&q->tx, ring);
@@ -152,6 +151,19 @@ static __always_inline bool foreign(const struct work *wk, __u32 slot)
 /* ---- ACK: score, then refill ---- */
 
 #define TO_NOBODY (-2) /* where a slot is meant: the token is absorbed */
+
+/* What becomes of a token that has come home. */
+struct refill {
+	const struct weft_devcfg *cfg;
+	struct weft_devrun *run;
+	struct weft_ring *ring;
+	const struct weft_ring *sq;
+	__u32 dom, who, now, prod; /* who: this CPU, + 1 */
+	__s32 room, delta;
+	enum growth grow;
+	enum weft_claim c;
+	bool last;
+};
 
 /* Look up all that the locked section needs. 0: it is there. */
 static __always_inline int refill_begin(struct refill *f, const struct weft_qpctl *ctl,
@@ -189,12 +201,12 @@ static __always_inline void refill_claim(struct refill *f, const struct weft_qpc
 		publish(tx, f->ring);
 		return;
 	}
-	yield = READ_ONCE(wk->hand) != -1 ||
-		(f->room <= 0 && crowds(f->cfg, f->run, tx, f->dom, doms)) ||
+	yield = READ_ONCE(wk->hand) != -1 || (f->room <= 0 && crowds(f->cfg, f->run, tx, f->dom)) ||
 		astray(tx, doms, f->dom);
 
 	if (!yield && tx->inflight + 1 < wnd)
-		f->grow = growth(f, ctl, tx, doms, wnd, &wk->cpu);
+		f->grow = growth(ctl, tx, f->sq, doms, f->prod, wnd, f->dom, f->now, f->room,
+				 &wk->cpu);
 	/* who has nothing to send gives it up below: or its next post would not ring */
 	if (yield && !weft_tx_idle(tx, f->prod)) {
 		f->c = WEFT_CLAIM_CWND;

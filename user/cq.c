@@ -187,7 +187,7 @@ int weft_cq_add_qp(struct weft_cq *cq, struct weft_qp *qp)
 	if (!err) {
 		l->qp[l->n] = qp;
 		__atomic_store_n(&l->n, l->n + 1, __ATOMIC_RELEASE);
-		qp->ring->arm_tx = !!(cq->armed & WEFT_ARM_TX);
+		qp->ring->arm_tx = cq->armed & WEFT_ARM_TX ? WEFT_ARMED_ANY : 0;
 		qp->ring->arm_rx = !!(cq->armed & WEFT_ARM_RX);
 		qp->ring->arm_sol = !!(cq->armed & WEFT_ARM_SOL);
 	}

@@ -210,12 +210,25 @@ cut bell__look $d 'account(run, wk->score.dom, wk->score.freed, wk->score.dom, 0
 cut bell__look $d 'account_delta(run, delta)' $'account_delta(run, delta);\n\tst->count.lost'
 
 # ---- how many it starts, and where ----
-gone grow__within_the_share $k 'mine + 2 > domain_share(f->cfg, f->run, doms, wnd)'
+gone grow__within_the_share $k 'mine + 2 > domain_share(doms, wnd)'
 swap grow__counts_what_is_under_way $k 'weft_tx_growing(tx, dom, now)' 0
 cut grow__counts_what_is_under_way $k 'weft_tx_grow(tx, dom, 2, now)'
 cut grow__counts_what_is_under_way $d 'weft_tx_grown(&q->tx, dom)'
 gone grow__counts_what_is_under_way $c/tx_claim.h 'now - d->grow_ts > WEFT_TICKS_US(500)'
 gone score__move $k 'more >= MOVE_MIN'
+swap share__growth $k 'more >= MOVE_MIN' 'MOVE_MIN < more'
+swap share__growth $k 'more >= MOVE_MIN' 'more + 1 >= MOVE_MIN'
+swap share__growth $k 'more >= MOVE_MIN' 'room > 0 && MOVE_MIN <= more'
+swap share__growth $k 'more < 2 + soon' 'more < 1 + soon'
+swap share__growth $k 'more < 2 + soon' 'more <= 2 + soon'
+swap share__growth $k 'more < 2 + soon' 'more < 2'
+cut share__growth $k 'mine += soon'
+cut share__growth $k 'more -= soon'
+cut share__growth $k 'tx->last_move = now'
+gone share__growth $k 'room <= 1'
+swap share__growth $k 'room <= 1' 'room <= 2'
+swap share__growth $k 'mine + 2 > domain_share(doms, wnd)' 'mine + 2 >= domain_share(doms, wnd)'
+swap share__growth $k 'mine + 2 > domain_share(doms, wnd)' 'mine + 1 > domain_share(doms, wnd)'
 swap grow__moves_now_and_then $k 'mine > 1' 1
 swap grow__moves_now_and_then $k 'now - tx->last_move > WEFT_TICKS_US(1000)' 1
 swap grow__post_moves $d 'n > 2' 1 '(n > 2 || burst)'
@@ -235,7 +248,19 @@ swap grow__rescue_of_a_slot $i 'i < 2' 'i < 1'
 cut grow__rescue_of_some $i 'weft_ring_absorb(&q->tx, ring)'
 
 # ---- where the application posts ----
+gone share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload'
+swap share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload' 'len >= SMALL_SEGS * tx->payload'
+swap share__leaves_the_application $k 'len > SMALL_SEGS * tx->payload' 'len > SMALL_SEGS * tx->payload + 1'
+gone share__leaves_the_application $k '!(doms & ~app)'
+gone share__leaves_the_application $k 'app == here' '|| app == here) &&'
+gone share__leaves_the_application $k 'app == here' '|| app == here ||'
+swap share__leaves_the_application $k 'here | app' here
 look='(op == WEFT_DB_LOOK && !first && app_domain(doms, &q->tx, sq) == here)'
+gone share__look_leaves_the_application $d "$look"
+swap share__look_leaves_the_application $d 'app_domain(doms, &q->tx, sq) == here' 1
+swap share__look_leaves_the_application $d 'op == WEFT_DB_POST' 1 $'if (op == WEFT_DB_POST)\n\t\tq'
+cut share__look_leaves_the_application $d 'q->tx.post_dom = dom'
+swap share__look_leaves_the_application $d '!first' 1 'op == WEFT_DB_LOOK && !first'
 
 # ---- a frame grows where there is room ----
 swap resize__any_sequence $f '-more' more 'bpf_xdp_adjust_head(ctx, -more)'
@@ -286,8 +311,14 @@ cut wait__in_turn $k 'WRITE_ONCE(run->dom[dom].turn, at + 1)'
 swap wait__passes_over $d 'i < HAND_TRIES' 1 'wk->hand = i < HAND_TRIES'
 inv I9 swap wait__passes_over $d 'i <= HAND_TRIES' 'i < HAND_TRIES'
 swap wait__gives_way_before_it_grows $t '!yield' 1 '!yield && tx->inflight'
+gone share__crowds $t 'crowds(f->cfg, f->run, tx, f->dom)'
 inv I9 gone repair__of_who_is_gone $t "$hand >= 0" "return $hand >= 0"
 cut repair__makes_no_room $t 'f.room = wk->room'
+swap share__crowds $k 'active > 1' 1 'return active > 1'
+out='tx->dom[dom & (WEFT_DOMAINS - 1)].out * active >= cfg->budget + active'
+swap share__crowds $k "$out" "${out/>=/>}"
+swap share__crowds $k "$out" "${out/ + active/}"
+swap share__crowds $k "$out" 'tx->inflight * active >= cfg->budget + active'
 
 # ---- READs and atomics: what is carried out ----
 gone refuse__shape $a '!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)'
@@ -359,8 +390,6 @@ gone reply__needs_its_own $c/tx_score.h own '(own || weft_ack_missed(a)) && !wef
 . "$here/mutate_many.sh"
 # shellcheck source=tests/bpf/mutate_bulk.sh
 . "$here/mutate_bulk.sh"
-# shellcheck source=tests/bpf/mutate_share.sh
-. "$here/mutate_share.sh"
 
 # ---- copies for whoever captures ----
 p=bpf/capture.bpf.h

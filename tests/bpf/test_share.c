@@ -30,20 +30,13 @@ static void share__crowds(void **state)
 		uint32_t active, out, elsewhere; /* out: behind the ACK */
 		int used;
 		bool yields;
-		uint32_t doms;
 	} cases[] = {
-		{ 2, 4, 0, 8, false, 1 },
-		{ 2, 5, 0, 8, true, 1 }, /* 8 for 2, and one */
-		{ 3, 3, 0, 8, false, 1 },
-		{ 3, 4, 0, 8, true, 1 }, /* rounded up */
-		{ 4, 2, 0, 8, false, 1 },
-		{ 4, 3, 0, 8, true, 1 },
-		{ 2, 5, 0, 7, false, 1 }, /* there is room */
-		{ 2, 5, 0, 9, true, 1 },
-		{ 1, 9, 0, 8, false, 1 }, /* alone it may have them all */
-		{ 2, 2, 3, 8, false, 1 }, /* other domains do not count */
-		{ 4, 4, 1, 8, false, 3 },
-		{ 4, 5, 1, 8, true, 3 }, /* of two it may have its share in one */
+		{ 2, 4, 0, 8, false }, { 2, 5, 0, 8, true }, /* 8 for 2, and one */
+		{ 3, 3, 0, 8, false }, { 3, 4, 0, 8, true }, /* rounded up */
+		{ 4, 2, 0, 8, false }, { 4, 3, 0, 8, true },
+		{ 2, 5, 0, 7, false },                        /* there is room */
+		{ 2, 5, 0, 9, true },  { 1, 9, 0, 8, false }, /* alone it may have them all */
+		{ 2, 2, 3, 8, false },                        /* other domains do not count */
 	};
 
 	(void)state;
@@ -55,8 +48,7 @@ static void share__crowds(void **state)
 			fx_reset(NULL);
 			fx.cfg->budget = 8;
 			fx.cfg->hard = 10;
-			fx.cfg->domains = cases[i].doms == 1 ? 2 : 4; /* its window is no limit */
-			q->ctl->doms = cases[i].doms;
+			fx.cfg->domains = 2;
 			ts = fx_hold(q, cases[i].out + 1, LEN);
 			hold_elsewhere(q, cases[i].elsewhere, ts);
 			fx.run->dom[0].inflight = cases[i].used;
@@ -159,87 +151,6 @@ static void share__growth(void **state)
 	}
 }
 
-/*
- * Of many QPs one stays where it is, with all its window, unless there is room elsewhere for as many as it has
- * here, or lacks.
- */
-static void share__many(void **state)
-{
-	static const struct {
-		uint32_t active, out; /* out: behind the ACK; 12 in all */
-		int there;            /* room in the other domain */
-		bool moved, held;     /* another CPU was started just now; it has a token there */
-		const char *then;
-	} cases[] = {
-		{ 4, 2, 1, false, false, "rx_ack spawned=2" },
-		{ 4, 2, 2, false, false, "rx_ack moved" },
-		{ 4, 5, 4, false, false, "rx_ack spawned=2" },
-		{ 4, 5, 5, false, false, "rx_ack moved" },
-		{ 4, 8, 3, false, false, "rx_ack spawned=2" },
-		{ 4, 8, 4, false, false, "rx_ack moved" },
-		{ 4, 10, 0, false, false, "rx_ack spawned=2" }, /* not half of the window */
-		{ 4, 11, 0, false, false, "rx_ack tx_data" },
-		{ 3, 2, 0, false, false, "rx_ack moved" }, /* they are few */
-		{ 3, 4, 0, true, false, "rx_ack spawned=2" },
-		{ 3, 5, 0, true, false, "rx_ack tx_data" },
-		{ 3, 2, 50, false, true, "rx_ack spawned=2" },
-	};
-
-	(void)state;
-	BOTH(q)
-	{
-		for (size_t i = 0; i < COUNT(cases); i++) {
-			uint32_t ts, then;
-
-			do {
-				fx_reset(NULL);
-				fx.cfg->domains = 2;
-				q->ctl->doms = 3;
-				q->ctl->cpu_of[1] = 0;
-				q->ctl->cwnd = 12;
-				ts = fx_hold(q, cases[i].out + 1, LEN);
-				hold_elsewhere(q, cases[i].held, ts);
-				fx.run->active = cases[i].active;
-				fx.run->dom[1].inflight = (int)fx.cfg->budget - cases[i].there;
-				fx_tx_get(q, &tx);
-				then = NOW();
-				tx.last_move = cases[i].moved ? then : then - US(2000);
-				fx_tx_set(q, &tx);
-				fx_ack(q, 0, ts);
-			} while (fx.t1 - then > US(500));
-			expect_counters(cases[i].then);
-		}
-	}
-}
-
-/* Of several other domains each is asked some time: the one that has room is found. */
-static void share__finds_room(void **state)
-{
-	int tries = 0, moved = 0;
-
-	(void)state;
-	for (; tries < 2000 && !moved; tries++) {
-		struct fx_qp *q = &fx.qp[0];
-		uint32_t ts;
-
-		fx_reset(NULL);
-		fx.cfg->domains = 3;
-		q->ctl->doms = 7;
-		q->ctl->cpu_of[1] = 31; /* there is none: it would be a drop */
-		q->ctl->cpu_of[2] = 0;
-		ts = fx_hold(q, 3, LEN);
-		fx.run->active = 6;
-		fx.run->dom[1].inflight = (int)fx.cfg->budget;
-		fx_tx_get(q, &tx);
-		tx.last_move = NOW() - US(2000);
-		fx_tx_set(q, &tx);
-		fx_ack(q, 0, ts);
-		moved = fx.diff[WEFT_DROP_COUNT + WEFT_COUNT_moved] == 1;
-		expect_counters(moved ? "rx_ack moved" : "rx_ack spawned=2");
-	}
-	assert_true(moved);
-}
-
 /* Small messages, and another CPU may hold tokens: none are started where the application posts. */
 static void share__leaves_the_application(void **state)
 {
@@ -318,8 +229,6 @@ static void share__look_leaves_the_application(void **state)
 const struct CMUnitTest fx_tests_share[] = {
 	FX_TEST(share__crowds),
 	FX_TEST(share__growth),
-	FX_TEST(share__many),
-	FX_TEST(share__finds_room),
 	FX_TEST(share__leaves_the_application),
 	FX_TEST(share__look_leaves_the_application),
 	FX_END,

@@ -52,9 +52,7 @@ __u32 grant(struct host *h, __u32 dom, uint32_t id, __u32 want, int first)
 }
 
 /* Does this QP hold more of a full domain than its share? */
-int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom, __u32 doms)
+int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom)
 {
-	__u32 all = W.p.budget * weft_popcount(doms);
-
-	return h->active > 1 && tx->dom[dom].out * h->active >= all + h->active;
+	return h->active > 1 && tx->dom[dom].out * h->active >= W.p.budget + (uint32_t)h->active;
 }

@@ -76,7 +76,7 @@ enum step lane_bulk(struct cpu *cpu)
 	if (cpu->cur->h.op == WEFT_OP_ACK && !w->flags && (room > 0 || !h->wait[w->dom]) &&
 	    room >= (int32_t)(W.p.budget - W.p.hard) &&
 	    weft_tx_is_bulk(tx, &w->plain, w->wnd,
-			    room > 1 ? domain_share(h, domains(h, w), w->wnd) : 0)) {
+			    room > 1 ? domain_share(domains(h, w), w->wnd) : 0)) {
 		next = STEP_END;
 		if (weft_tx_bulk(tx, &w->plain, w->now, w->c->conf, &w->seg)) {
 			w->wnd = window(h, tx);

@@ -399,7 +399,7 @@ int32_t room_of(const struct host *h, __u32 dom);
 void wait_turn(struct host *h, __u32 dom, uint32_t id);
 int next_turn(struct host *h, __u32 dom);
 __u32 grant(struct host *h, __u32 dom, uint32_t id, __u32 want, int first);
-int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom, __u32 doms);
+int crowds(const struct host *h, const struct weft_tx *tx, __u32 dom);
 
 struct weft_ack ack_of(const struct cpu *cpu);
 enum step rx_step(struct cpu *cpu, enum step s);

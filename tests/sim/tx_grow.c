@@ -64,27 +64,11 @@ void start_cpu(const struct cpu *cpu, int other)
 	cpu_enqueue(cpu->host, other, f);
 }
 
-static int many_qps(const struct host *h)
+__u32 domain_share(__u32 doms, __u32 wnd)
 {
-	return h->active >= 2 * (int32_t)h->cpus;
-}
-
-__u32 domain_share(const struct host *h, __u32 doms, __u32 wnd)
-{
-	__u32 n = many_qps(h) ? 1 : weft_popcount(doms);
+	__u32 n = weft_popcount(doms);
 
 	return (wnd + n - 1) / n;
-}
-
-/* Another of these domains for who lacks `more` and has `mine` here: a bit, or 0. As XDP's. */
-static __u32 elsewhere(const struct host *h, __u32 idle, __u32 more, __u32 mine, __u32 now)
-{
-	__u32 from = idle & ~0u << now % WEFT_DOMAINS;
-	__u32 d = weft_ctz(from ? from : idle);
-
-	if (many_qps(h) && room_of(h, d) < (int32_t)(more < mine ? more : mine))
-		return 0;
-	return 1u << d;
 }
 
 /* Locked, as growth(): tokens are missing: this one becomes two, or starts another CPU; 0: neither. */
@@ -95,7 +79,8 @@ int grow(struct cpu *cpu)
 	struct weft_tx *tx = &w->c->gtx.tx;
 	__u32 more = weft_tx_deficit(tx, next_ring(w), w->prod, w->wnd), mine = tx->dom[w->dom].out;
 	__u32 soon = weft_tx_growing(tx, w->dom, w->now), here = 1u << w->dom, app;
-	__u32 doms = domains(h, w), idle;
+	__u32 doms = domains(h, w);
+	int other;
 
 	if (more < 2 + soon)
 		return 0;
@@ -104,15 +89,14 @@ int grow(struct cpu *cpu)
 	app = app_domain(h, w);
 	if (((more >= MOVE_MIN && mine > 1) || app == here) &&
 	    w->now - tx->last_move > WEFT_TICKS_US(1000)) {
-		idle = doms & ~(here | app | weft_tx_busy(tx));
-		idle = idle ? elsewhere(h, idle, more, mine, w->now) : 0;
-		if (idle) {
+		other = idle_cpu(tx, doms & ~(here | app));
+		if (other >= 0) {
 			tx->last_move = w->now;
-			start_cpu(cpu, weft_ctz(idle));
+			start_cpu(cpu, other);
 			return 1;
 		}
 	}
-	if (w->room <= 1 || app == here || mine + 2 > domain_share(h, doms, w->wnd))
+	if (w->room <= 1 || app == here || mine + 2 > domain_share(doms, w->wnd))
 		return 0;
 	weft_tx_grow(tx, w->dom, 2, w->now);
 	start_clones(cpu, 2);

@@ -135,8 +135,7 @@ static enum step refill(struct cpu *cpu, int was)
 		return TX_FILL;
 	}
 	/* who has nothing to send gives its token up anyway, and must find out that it has */
-	yield = (w->hand >= 0 || (w->room <= 0 && crowds(h, tx, w->dom, domains(h, w))) ||
-		 astray(h, w)) &&
+	yield = (w->hand >= 0 || (w->room <= 0 && crowds(h, tx, w->dom)) || astray(h, w)) &&
 		!weft_tx_idle(tx, w->prod);
 	if (!yield && tx->inflight + 1 < w->wnd)
 		grown = grow(cpu);
@@ -293,7 +292,7 @@ static enum step bell(struct cpu *cpu)
 		start_cpu(cpu, other);
 		return STEP_END;
 	}
-	share = domain_share(h, doms, w->wnd);
+	share = domain_share(doms, w->wnd);
 	share = used < share ? share - used : 0;
 	n = n < share ? n : share;
 	n = n ? grant(h, w->dom, c->id, n, first) : 0;

@@ -28,7 +28,7 @@ int astray(const struct host *h, const struct work *w);
 __u32 app_domain(const struct host *h, const struct work *w);
 int idle_cpu(const struct weft_tx *tx, __u32 doms);
 void start_cpu(const struct cpu *cpu, int other);
-__u32 domain_share(const struct host *h, __u32 doms, __u32 wnd);
+__u32 domain_share(__u32 doms, __u32 wnd);
 int grow(struct cpu *cpu);
 
 #endif

@@ -28,6 +28,9 @@ swap cq_wait__what_for $q 'done != polled' 0
 swap cq_wait__what_for $q 'done != polled' 1
 cut cq_wait__what_for $q 'how = WEFT_ARMED_AT'
 swap cq_wait__wakes_later $q 'read(cq->wake_fd, &n, sizeof(n)) == sizeof(n)' '(read(cq->wake_fd, &n, sizeof(n)), 1)'
+cut cq_wait__drains $q 'drain(cq)'
+gone cq_wait__drains $q 'len & BPF_RINGBUF_BUSY_BIT'
+cut cq_wait__drains $q 'len &= ~BPF_RINGBUF_DISCARD_BIT'
 swap cq_wait__failed $q 'status || completed(qp)' 'completed(qp)'
 
 # ---- idle peers ----

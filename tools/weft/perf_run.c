@@ -202,7 +202,7 @@ static bool spin_on(const struct perf_run *r, unsigned idle, uint64_t idle_ns)
 int perf_run_bw(struct perf_run *r)
 {
 	double cpu = cpu_seconds();
-	uint64_t start = perf_now(), now = start, last = start, alive = start;
+	uint64_t start = perf_now(), now = start, last = start, alive = start, asked = start;
 	uint64_t end = r->count ? NEVER : start + (uint64_t)(r->time * 1e9);
 	bool posting = true, broken = false, stuck = false;
 	unsigned good, idle = 0;
@@ -229,12 +229,14 @@ int perf_run_bw(struct perf_run *r)
 			posting = false;
 		if (!posting && !outstanding(r))
 			break;
+		if (now - asked > 1000000000) {
+			asked = now;
+			if (moves(r))
+				alive = now;
+		}
 		if (now - alive > PERF_PATIENCE_S * 1000000000ull) {
-			if (!moves(r)) {
-				stuck = true;
-				break;
-			}
-			alive = now;
+			stuck = true;
+			break;
 		}
 		progress(r, start, r->messages);
 		if (n)

@@ -108,14 +108,34 @@ both() {
 	vm_booted "$a_pid" "$a_console" && vm_booted "$b_pid" "$b_console"
 }
 
-for try in 1 2 3; do
-	both && break
-	vm_crashed "a guest" "$try" || break
+# An emulator that runs CPUs in threads may let one meet the breakpoint by which another is changing
+# the kernel's text (a static key), when that is over already: the kernel finds nobody who set it.
+breakpoint() {
+	grep -q 'Oops: int3' "$a_console" "$b_console"
+}
+
+again() {
 	kill "$a_pid" "$b_pid" 2> /dev/null
 	wait "$a_pid" "$b_pid"
+}
+
+for try in 1 2 3; do
+	if ! both && vm_crashed "a guest" "$try"; then
+		again
+		continue
+	fi
+	vm_results=$a_results
+	vm_relay > "$LAB_TMP/tap"
+	if [ "$try" -eq 3 ] || ! breakpoint; then
+		break
+	fi
+	echo "# note: a guest met a breakpoint of its own kernel; once more"
+	again
+	count=0 bad=0
 done
-vm_results=$a_results
-vm_relay
+cat "$LAB_TMP/tap"
+# the other would wait for it until its time is up
+! grep -q 'Kernel panic' "$a_console" || kill "$b_pid" 2> /dev/null
 
 vm_pid=$a_pid vm_console=$a_console
 vm_finish "guest a"

@@ -397,6 +397,7 @@ if [ -n "$fast" ]; then
 	have tests/bpf && waits bpf 120 "$O/tests/bpf/weft-bpf-test"
 	have tests/net/smoke.sh && waits net/smoke 120 tests/net/smoke.sh
 	have tests/sim && fills sim 240 "$O/tests/sim/weft-sim" --seeds "${SEEDS:-100}"
+	have tests/man && fills man 120 tests/man/test_man.sh
 else
 	each joins unit 300 "$O"/tests/unit/*
 	# one at a time, for its neighbour is the other

@@ -79,7 +79,6 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	const struct weft_pkt *p;
-	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	__u32 code, psn, len, last, at;
 	__u8 flags;
@@ -89,8 +88,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
 	p = &wk->pkt;
-	ring = ring_get(ctl);
-	if (!ring)
+	if (!has_ring(ctl))
 		return drop(st, owner);
 	psn = bpf_ntohl(p->u.h.psn);
 	last = p->u.h.flags & WEFT_F_LAST;
@@ -100,7 +98,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (read ? !segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last)
 		 : !last)
 		return drop(st, length);
-	done = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	done = rx_begin(ctx, ctl, wk, st, q, slot);
 	if (done >= 0)
 		return done;
 	/* first: what has been carried out must be told */
@@ -130,7 +128,7 @@ STEP int rx_ask(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 		if (!read)
 			weft_rx_remember(&q->rx, at, psn, wk->result);
 		if (v == WEFT_RX_NEW && commit_psn(ctl, &q->rx, p))
-			rx_advance(ctl, ring, slot);
+			rx_advance(ctl, slot);
 	}
 	if (!read && bpf_xdp_store_bytes(ctx, p->hl, &wk->result, 8))
 		return drop(st, reply);

@@ -330,7 +330,7 @@ STEP int fill(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
 	}
 	request_head(wk, ctl, wire_op(seg->op), flags, len);
 	body(wk, &u);
-	if (frame_finish(ctx, ctl, wk, len))
+	if (frame_headers(ctx, ctl, wk, len))
 		return FILL_SMALL;
 	if (own)
 		count(st, tx_ask);

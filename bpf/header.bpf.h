@@ -41,9 +41,11 @@ static __always_inline void body(struct work *wk, const union weft_hdr_words *u)
 
 /*
  * I13: write Ethernet to UDP anew from the QP's template, and the weft header in
- * work.out with its check behind it. The frame has exactly its final length.
+ * work.out with its check behind it. The frame has exactly its final length. For DATA and
+ * its ACK; all others call frame_finish().
  */
-STEP int frame_finish(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk, __u32 len)
+HOT_STEP int frame_headers(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk,
+			   __u32 len)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	union weft_hdr_words *u;
@@ -108,6 +110,11 @@ STEP int frame_finish(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct w
 		udp->check = c ? c : 0xffff;
 	}
 	return 0;
+}
+
+STEP int frame_finish(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *wk, __u32 len)
+{
+	return frame_headers(ctx, ctl, wk, len);
 }
 
 #endif

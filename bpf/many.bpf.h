@@ -276,7 +276,6 @@ STEP int rx_writes(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	__u32 n, at, psn, code;
-	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	struct weft_pkt *p;
 	int done;
@@ -287,14 +286,13 @@ STEP int rx_writes(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 	if (!(ctl->flags & WEFT_QPF_MANY))
 		return drop(st, opcode);
 	p = &wk->pkt;
-	ring = ring_get(ctl);
-	if (!ring)
+	if (!has_ring(ctl))
 		return drop(st, owner);
 	if (read_descs(ctx, ctl, wk, st))
 		return V_DROP;
 	psn = bpf_ntohl(p->u.h.psn);
 	n = bpf_ntohl(p->u.h.writes.n);
-	done = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	done = rx_begin(ctx, ctl, wk, st, q, slot);
 	if (done >= 0)
 		return done;
 	v = weft_rx_take(&q->rx, psn);
@@ -316,7 +314,7 @@ STEP int rx_writes(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work
 	st->count.rx_bytes += p->len - n * sizeof(struct weft_desc);
 	tele_rx(slot, p->len - n * sizeof(struct weft_desc));
 	if (weft_rx_commit(&q->rx, psn))
-		rx_advance(ctl, ring, slot);
+		rx_advance(ctl, slot);
 	return reply_ack(ctx, st, ctl, &q->rx, wk, 0);
 }
 

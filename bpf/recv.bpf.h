@@ -233,7 +233,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	send = p->u.h.op == WEFT_OP_SEND;
 	if (!segment_ok(len, bpf_ntohl(p->u.h.data.moff), bpf_ntohl(p->u.h.data.mlen), last))
 		return drop(st, length);
-	got = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	got = rx_begin(ctx, ctl, wk, st, q, slot);
 	if (got >= 0)
 		return got;
 	/* before the look: what is posted after a look that was in vain must be news to the peer */
@@ -289,7 +289,7 @@ STEP int rx_recv(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	if (last && e)
 		note_receive(e, &p->u.h);
 	if (commit_psn(ctl, &q->rx, p))
-		rx_advance(ctl, ring, slot);
+		rx_advance(ctl, slot);
 	return reply_epoch(ctx, st, ctl, &q->rx, wk, WEFT_OP_ACK, 0, epoch);
 }
 

@@ -6,20 +6,25 @@
 #include "telemetry.bpf.h"
 
 /*
- * Cut the frame to headers and len bytes, and finish it with what is in wk->out. Unless it
- * brings what was asked for it is never longer than what it answers (I6).
+ * Cut the frame to headers and len bytes, and put the first half of the header into wk->out, for what is there
+ * already. Unless it brings what was asked for it is never longer than what it answers (I6). 0: done.
  */
+static __always_inline int reply_head(struct xdp_md *ctx, const struct weft_qpctl *ctl,
+				      struct work *wk, __u8 op, __u8 flags, __u32 len)
+{
+	const struct weft_pkt *p = &wk->pkt;
+
+	if (frame_resize(ctx, frame_len(ctx), p->hl + len))
+		return -1;
+	head(wk, ctl, op, flags, p->u.h.ev, p->u.h.psn, p->u.h.ts, len);
+	return 0;
+}
+
 static __always_inline enum weft_verdict reply(struct xdp_md *ctx, struct weft_stats *st,
 					       const struct weft_qpctl *ctl, struct work *wk,
 					       __u8 op, __u8 flags, __u32 len)
 {
-	const struct weft_pkt *p = &wk->pkt;
-	__u32 flen = frame_len(ctx);
-
-	if (frame_resize(ctx, flen, p->hl + len))
-		return drop(st, reply);
-	head(wk, ctl, op, flags, p->u.h.ev, p->u.h.psn, p->u.h.ts, len);
-	if (frame_finish(ctx, ctl, wk, len))
+	if (reply_head(ctx, ctl, wk, op, flags, len) || frame_finish(ctx, ctl, wk, len))
 		return drop(st, reply);
 	return V_TX;
 }
@@ -205,14 +210,18 @@ static __always_inline bool segment_ok(__u32 len, __u32 moff, __u32 mlen, __u32 
 }
 
 /* Move the window over what is placed, and tell the application of messages that have arrived. */
-STEP int rx_advance(const struct weft_qpctl *ctl, struct weft_ring *ring, __u32 slot)
+STEP int rx_advance(const struct weft_qpctl *ctl, __u32 slot)
 {
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_stats *st = stats_get();
+	struct weft_ring *ring;
 	bool arrived, solicited;
 	__u32 was, sol;
 
-	if (!ctl || !q || !ring || !st)
+	if (!ctl || !q || !st)
+		return 0;
+	ring = ring_get(ctl);
+	if (!ring)
 		return 0;
 	bpf_spin_lock(&q->lock);
 	was = q->rx.msn - q->rx.quiet;
@@ -268,7 +277,7 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
 	if (first) {
 		/* those before it have arrived, and who sees the error must see them */
 		if (nth)
-			rx_advance(ctl, ring, slot);
+			rx_advance(ctl, slot);
 		weft_fetched(__sync_fetch_and_add(&ring->rx_fence, 1));
 		WRITE_ONCE(ring->rx_err, code);
 		wake(st, ctl, &ring->rx_fence, &ring->arm_rx, WEFT_EVENT_RX);
@@ -285,7 +294,7 @@ STEP int refuse(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *w
  */
 static __always_inline int rx_begin(struct xdp_md *ctx, const struct weft_qpctl *ctl,
 				    struct work *wk, struct weft_stats *st, struct weft_qprx *q,
-				    struct weft_ring *ring, __u32 slot)
+				    __u32 slot)
 {
 	__u32 code = READ_ONCE(q->rx.err), psn;
 
@@ -297,7 +306,7 @@ static __always_inline int rx_begin(struct xdp_md *ctx, const struct weft_qpctl 
 	/* who must be the next may be that: free ones before it do not move the window each */
 	if (unlikely(weft_rx_lags(&q->rx, psn)) ||
 	    (in_order(ctl, &wk->pkt) && psn != READ_ONCE(q->rx.next)))
-		rx_advance(ctl, ring, slot);
+		rx_advance(ctl, slot);
 	return -1;
 }
 
@@ -321,17 +330,16 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	struct weft_qprx *q = bpf_map_lookup_elem(&qprx, &slot);
 	struct weft_pkt *p;
 	__u32 code, pool = 0, psn, len, mlen, moff;
-	struct weft_ring *ring;
 	enum weft_rx_verdict v;
 	__u64 off = 0;
 	int last, done;
+	__u8 flags;
 	bool told;
 
 	if (!wk || !q || !ctl || !st)
 		return V_DROP;
 	p = &wk->pkt;
-	ring = ring_get(ctl);
-	if (!ring)
+	if (!has_ring(ctl))
 		return drop(st, owner);
 	psn = bpf_ntohl(p->u.h.psn);
 	len = p->len;
@@ -340,7 +348,7 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	last = p->u.h.flags & WEFT_F_LAST;
 	if (!segment_ok(len, moff, mlen, last))
 		return drop(st, length);
-	done = rx_begin(ctx, ctl, wk, st, q, ring, slot);
+	done = rx_begin(ctx, ctl, wk, st, q, slot);
 	if (done >= 0)
 		return done;
 	v = take_psn(ctl, &q->rx, p);
@@ -364,11 +372,16 @@ STEP int rx_data(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work *
 	 * ACK is written meanwhile; it goes out behind both, and the next one tells if the window has moved.
 	 */
 	told = last || in_order(ctl, p);
-	if (!told)
-		done = reply(ctx, st, ctl, wk, WEFT_OP_ACK,
-			     ack_body(st, &q->rx, wk, 0, weft_psn_bit(psn)), 0);
+	if (!told) {
+		flags = ack_body(st, &q->rx, wk, 0, weft_psn_bit(psn));
+		if (reply_head(ctx, ctl, wk, WEFT_OP_ACK, flags, 0) ||
+		    frame_headers(ctx, ctl, wk, 0))
+			done = drop(st, reply);
+		else
+			done = V_TX;
+	}
 	if (commit_psn(ctl, &q->rx, p))
-		rx_advance(ctl, ring, slot);
+		rx_advance(ctl, slot);
 	tele_rx(slot, len);
 	return told ? reply_ack(ctx, st, ctl, &q->rx, wk, 0) : done;
 }

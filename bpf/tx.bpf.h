@@ -66,6 +66,44 @@ STEP int tx_reply(struct xdp_md *ctx, const struct weft_qpctl *ctl, struct work 
 
 /* ---- plain ACKs in the midst of a long WRITE ---- */
 
+static __always_inline void plain_of(const struct work *wk, const struct weft_devcfg *cfg,
+				     struct weft_plain *p)
+{
+	const struct weft_hdr *h = &wk->pkt.u.h;
+
+	p->psn = bpf_ntohl(h->psn);
+	p->ts = bpf_ntohl(h->ts);
+	p->cum = bpf_ntohl(h->ack.cum);
+	p->dom = my_domain(cfg);
+	p->who = bpf_get_smp_processor_id() + 1;
+}
+
+static __always_inline bool is_plain(const struct work *wk)
+{
+	return wk->pkt.u.h.op == WEFT_OP_ACK && !wk->pkt.u.h.flags;
+}
+
+/*
+ * V_FILL: the token of this ACK has its segment, work.seg, which was lent to this CPU. V_PASS: there is none, and
+ * tx_bulk() looks.
+ */
+HOT_STEP int tx_lent(struct work *wk, struct weft_stats *st, __u32 slot)
+{
+	struct weft_qptx *q = bpf_map_lookup_elem(&qptx, &slot);
+	const struct weft_devcfg *cfg = cfg_get();
+	struct weft_plain p;
+
+	if (!wk || !st || !q || !cfg || !is_plain(wk))
+		return V_PASS;
+	plain_of(wk, cfg, &p);
+	if (!weft_tx_ahead(&q->tx, &p, &wk->seg) || !weft_tx_go(&q->tx, &p))
+		return V_PASS;
+	wk->now = p.now;
+	wk->queued = 0;
+	count(st, rx_ack);
+	return V_FILL;
+}
+
 /*
  * V_FILL: the token of this ACK has its segment, work.seg. V_DROP: it is not needed any more. V_PASS: this is
  * for tx_ack(), and the ACKs that were left here before it are scored.
@@ -76,7 +114,6 @@ STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl
 	const struct weft_devcfg *cfg = cfg_get();
 	struct weft_devrun *run = run_get();
 	enum weft_verdict v = V_PASS;
-	const struct weft_hdr *h;
 	struct weft_ring *ring;
 	struct weft_plain p;
 	__u32 done, now, conf, wnd;
@@ -85,19 +122,8 @@ STEP int tx_bulk(struct work *wk, struct weft_stats *st, const struct weft_qpctl
 
 	if (!wk || !st || !ctl || !q || !cfg || !run)
 		return V_PASS;
-	h = &wk->pkt.u.h;
-	p.psn = bpf_ntohl(h->psn);
-	p.ts = bpf_ntohl(h->ts);
-	p.cum = bpf_ntohl(h->ack.cum);
-	p.dom = my_domain(cfg);
-	p.who = bpf_get_smp_processor_id() + 1;
-	plain = h->op == WEFT_OP_ACK && !h->flags;
-	if (plain && weft_tx_ahead(&q->tx, &p, &wk->seg) && weft_tx_go(&q->tx, &p)) {
-		wk->now = p.now;
-		wk->queued = 0;
-		count(st, rx_ack);
-		return V_FILL;
-	}
+	plain_of(wk, cfg, &p);
+	plain = is_plain(wk);
 	/* in a full domain a token goes to who waits; and it may be one too many */
 	room = (__s32)cfg->budget - READ_ONCE(run->dom[p.dom].inflight);
 	plain &= weft_tx_lendable(&q->tx, p.dom, p.who) && (room > 0 || !any_waits(run, p.dom)) &&

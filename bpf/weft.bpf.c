@@ -142,7 +142,9 @@ static __always_inline enum weft_verdict receive(struct xdp_md *ctx, struct weft
 			return V_DROP;
 		if (unlikely(foreign(wk, slot)))
 			unlend(ctl, st, slot, bpf_ntohl(p->u.h.psn), bpf_ntohl(p->u.h.ts));
-		v = tx_bulk(wk, st, ctl, slot);
+		v = tx_lent(wk, st, slot);
+		if (v == V_PASS)
+			v = tx_bulk(wk, st, ctl, slot);
 		if (v == V_PASS)
 			v = tx_ack(ctx, ctl, wk, st, slot);
 		if (unlikely(v == V_REPAIR))

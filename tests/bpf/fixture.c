@@ -199,7 +199,7 @@ static int map_everything(void)
 	}
 	for (size_t i = 0; i < FX_POOL; i++) /* once: nobody writes to it, see fx_memory() */
 		fx.source[i] = source_byte(i);
-	return put(fx_map_fd("rings"), FX_OWNER, &s.rings);
+	return 0;
 }
 
 int fx_load(void)
@@ -290,6 +290,13 @@ void fx_pool_remove(uint32_t pool)
 	assert_int_equal(bpf_map_delete_elem(s.pools, &pool), 0);
 }
 
+void fx_rings_remove(void)
+{
+	uint32_t owner = FX_OWNER;
+
+	assert_int_equal(bpf_map_delete_elem(fx_map_fd("rings"), &owner), 0);
+}
+
 void fx_cq_remove(void)
 {
 	uint32_t cq = FX_CQ;
@@ -351,7 +358,8 @@ int fx_reset(void **state)
 	memset(fx.target, 0xc5, FX_POOL);
 	memset(fx.want, 0xc5, FX_POOL);
 	if (put_inner(s.pools, FX_POOL_T, &s.pool_t) || put_inner(s.pools, FX_POOL_S, &s.pool_s) ||
-	    put_inner(s.events, FX_CQ, &s.ringbuf))
+	    put_inner(s.events, FX_CQ, &s.ringbuf) ||
+	    put_inner(fx_map_fd("rings"), FX_OWNER, &s.rings))
 		return -1;
 	if (clear_work())
 		return -1;

@@ -129,6 +129,7 @@ void fx_rx_get(const struct fx_qp *q, struct weft_rx *rx);
 void fx_rx_set(const struct fx_qp *q, const struct weft_rx *rx);
 void fx_kill_owner(void);
 void fx_pool_remove(uint32_t pool);
+void fx_rings_remove(void);
 void fx_cq_remove(void);
 int fx_events(uint32_t *qpn, uint32_t *kind); /* records read; those of the last one */
 /* A send queue of FX_DEEP entries, the next of which has number `at`. */

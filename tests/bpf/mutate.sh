@@ -122,7 +122,7 @@ swap strict__again $t 'h->op == WEFT_OP_SEQ' 0
 gone strict__overtaken $c/tx_score.h 'tx->strict && !weft_tx_mixed(tx)'
 
 # ---- what it answers ----
-gone ack__headers_are_fresh $r 'frame_resize(ctx, flen, p->hl + len)'
+gone ack__headers_are_fresh $r 'frame_resize(ctx, frame_len(ctx), p->hl + len)'
 swap ack__echoes $r 'p->u.h.ev' 0
 swap ack__echoes $r 'p->u.h.ts' 0
 gone ack__ce $r 'wk->pkt.ce'
@@ -444,8 +444,8 @@ mutants_pick "$@"
 
 jobs_begin "$work/said"
 mutants_placed
-${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -Iinclude -Ibpf \
-	-I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c ||
+${CLANG:-clang} -O2 -g -target bpf -mcpu=v3 -Wno-everything -DHOT_STEP='__attribute__((noinline))' -Iinclude \
+	-Ibpf -I"/usr/include/$("${CC:-gcc}" -dumpmachine)" -c -o weft.bpf.o bpf/weft.bpf.c ||
 	mutants_fail "the mutated sources compile"
 export WEFT_BPF_OBJ=$work/weft.bpf.o CMOCKA_MESSAGE_OUTPUT=STDOUT
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # shellcheck shell=bash disable=SC2154,SC2086 # the names of files are mutate.sh's, without blanks
-# What tests/bpf/mutate.sh breaks of plain ACKs in the midst of a long WRITE, and of wake-ups; not to be run by itself.
+# What tests/bpf/mutate.sh breaks of plain ACKs in the midst of a long WRITE, of wake-ups, and without rings; not to be run by itself.
 
 gone bulk__goes_on $t 'weft_tx_go(&q->tx, &p)'
 cut bulk__collects $t 'weft_tx_collect(&q->tx, p.dom, p.who)'
 gone bulk__collects $t 'weft_tx_unscored(&q->tx, p.dom, p.who)'
-swap bulk__collects $t '!h->flags' 1
+swap bulk__collects $t '!wk->pkt.u.h.flags' 1
 swap bulk__not_if_others_wait $t '!any_waits(run, p.dom)' 1
 gone bulk__not_if_others_wait $t '!any_waits(run, p.dom)'
 swap bulk__not_if_others_wait $t 'room >= (__s32)cfg->budget - (__s32)cfg->hard' 1
@@ -24,3 +24,7 @@ gone wake__at $u 'weft_ring_wakes(ring)'
 gone wake__once $c/ring.h 'arm != WEFT_ARMED_AT'
 gone wake__at $c/ring.h '(__s32)(*(const volatile __u32 *)&r->sq_done - at) >= 0'
 gone wake__error $c/ring.h '*(const volatile __u32 *)&r->tx_err'
+
+# ---- without rings ----
+gone target__ring_gone $r '!has_ring(ctl)'
+gone refuse__closed $a '!has_ring(ctl)'

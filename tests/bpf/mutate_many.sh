@@ -3,6 +3,7 @@
 # What tests/bpf/mutate.sh breaks of several WRITEs in a packet; not to be run by itself.
 
 gone many__shape $v '!(ctl->flags & WEFT_QPF_MANY)'
+gone many__ring_gone $v '!has_ring(ctl)'
 gone many__shape $v 'n < 2'
 gone many__shape $v 'n > WEFT_MANY' 'n > WEFT_MANY ||'
 gone many__shape $v '!(p->u.h.flags & WEFT_F_LAST)'
@@ -20,7 +21,7 @@ swap many__refused $v '(code & 0xffff) | i << 16' code
 cut many__refused $r 'u.h.nak.nth = bpf_htonl(nth)'
 cut many__refused $r 'q->rx.err_nth = nth'
 cut many__refused $c/rx_track.h 'rx->msn += rx->err_nth - rx->err_part'
-cut many__refused $r 'rx_advance(ctl, ring, slot)' $'if (nth)\n\t\t\trx_advance(ctl, ring, slot)'
+cut many__refused $r 'rx_advance(ctl, slot)' $'if (nth)\n\t\t\trx_advance(ctl, slot)'
 swap many__refused_behind_a_gap $c/rx_track.h 'rx->next == rx->err_psn' 1
 cut many__refused $r 'nth = q->rx.err_nth' $'\tnth = q->rx.err_nth;'
 gone many__pool_gone $v 'unlikely(len > WEFT_MANY_LEN || place(ctx, pool, off, at, len))'

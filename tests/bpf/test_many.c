@@ -369,6 +369,21 @@ static void many__pool_gone(void **state)
 	assert_int_equal(ntohl(frame_hdr(&fx.out)->nak.nth), 1);
 }
 
+static void many__ring_gone(void **state)
+{
+	struct part part[3];
+	struct pkt p;
+
+	(void)state;
+	agree(&fx.qp[A4]);
+	parts(part, 3, 20);
+	pkt_writes(&p, &fx.qp[B4], FX_PSN, part, 3, 20);
+	fx_rings_remove();
+	arrives(&p, XDP_DROP, "drop.owner");
+	expect_same();
+	expect_pools();
+}
+
 const struct CMUnitTest fx_tests_many[] = {
 	FX_TEST(many__placed),
 	FX_TEST(many__out_of_order),
@@ -378,5 +393,6 @@ const struct CMUnitTest fx_tests_many[] = {
 	FX_TEST(many__refused),
 	FX_TEST(many__refused_behind_a_gap),
 	FX_TEST(many__pool_gone),
+	FX_TEST(many__ring_gone),
 	FX_END,
 };

@@ -362,7 +362,7 @@ static void refuse__closed(void **state)
 			expect_frame(&want);
 		}
 		q->ctl->state = WEFT_QP_RTS;
-		q->ctl->ring = WEFT_PROC_QPS;
+		fx_rings_remove();
 		expect_drop(&f, "drop.owner");
 	}
 }

@@ -311,7 +311,8 @@ static void target__ring_gone(void **state)
 	{
 		struct pkt p;
 
-		q->ctl->ring = WEFT_PROC_QPS;
+		fx_reset(NULL);
+		fx_rings_remove();
 		pkt_data(&p, q->peer, FX_PSN, 0, random_bytes(1), 100);
 		pkt_frame(&p, &f);
 		expect_drop(&f, "drop.owner");
